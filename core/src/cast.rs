@@ -1,0 +1,29 @@
+//! Views of plain bytes as numbers. One of the rooms where `unsafe` is allowed.
+#![allow(unsafe_code)]
+
+/// Types for which any bit pattern is a value and which hold no pointers.
+///
+/// # Safety
+/// The implementor has no padding, no invalid bit patterns and no drop code,
+/// and its alignment divides [`crate::arena::ALIGN`].
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($t:ty),*) => {$(
+        // SAFETY: a primitive number: every bit pattern is valid, no padding.
+        unsafe impl Plain for $t {}
+    )*};
+}
+plain!(u8, i8, u16, i16, u32, i32, u64, f32);
+
+/// All of `bytes` that makes whole elements.
+///
+/// Panics when `bytes` is not aligned for `T`; the arena hands out aligned
+/// blocks only.
+pub(crate) fn plain_mut<T: Plain>(bytes: &mut [u8]) -> &mut [T] {
+    // SAFETY: `T: Plain`, so any bytes are a valid value and writing any value
+    // leaves valid bytes; `align_to_mut` itself guards alignment and length.
+    let (head, body, _) = unsafe { bytes.align_to_mut::<T>() };
+    assert!(head.is_empty(), "arena block is not aligned");
+    body
+}

@@ -1,0 +1,37 @@
+//! Katydid's inference core: everything that decides, nothing that touches an
+//! operating system.
+//!
+//! # Layers, from the bottom
+//! - [`port`]: the few things a platform supplies. [`arena`] and [`plan`]: the
+//!   only memory there is, every byte named before it is taken.
+//! - [`quant`]: block formats. [`kernels`]: the arithmetic, one instruction set
+//!   chosen once.
+//! - [`gguf`]: model files, from alleged to proven.
+//! - [`model`]: architectures as data, the layer step, the KV cache.
+//! - [`text`]: tokenizers. [`sample`]: choosing the next token.
+//!
+//! # Promises
+//! - Nothing here allocates; all memory comes from the caller's [`arena::Arena`].
+//! - The same model and tokens give the same logits, bit for bit, on every
+//!   instruction set, thread count and batch split.
+//! - No input file can make it panic or read out of bounds.
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod arena;
+mod cast;
+pub mod gguf;
+pub mod kernels;
+mod math;
+pub mod model;
+mod name;
+pub mod plan;
+pub mod port;
+pub mod quant;
+pub mod sample;
+pub mod text;
+
+pub use name::Name;

@@ -1,0 +1,1 @@
+//! Architectures as data, the layer step, the KV cache.

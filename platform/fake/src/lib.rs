@@ -1,0 +1,1 @@
+//! In-memory ports for tests.

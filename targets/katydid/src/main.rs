@@ -1,0 +1,2 @@
+//! The katydid command.
+fn main() {}
