@@ -1,0 +1,247 @@
+//! Weights times activations: one driver for every format.
+//!
+//! ```text
+//! for each row of weights
+//!     for each tile of up to 4 tokens            weights decoded once per tile
+//!         for each group of 8 blocks
+//!             integer sums of each block         exact, any order
+//!             lane b of acc += d·dx · sum        f32, block b of the group
+//!         out = sum of the 8 lanes
+//! ```
+//!
+//! A lane belongs to a block, not to elements of a block: the integers of eight
+//! blocks are folded into one vector by a tree of horizontal adds, which costs
+//! about one instruction a block, and every instruction set then does the same
+//! eight `f32` additions. A row is one stream through memory, prefetched.
+
+use core::ops::Range;
+
+use super::float::{Bf16, F16, F32, FloatWeight};
+use super::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+use super::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+use crate::kernels::lanes::Lanes;
+use crate::quant::Format;
+
+/// Tokens that share one decoding of the weights.
+const TILE: usize = 4;
+
+/// How far ahead of its use a row is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// Where a block keeps its second half-precision number, and what it scales.
+pub(super) enum Min {
+    /// There is none: weight = d·q.
+    None,
+    /// At this byte; weight = d·q − min·m, `m` per group; sums come from `dot`.
+    Groups(usize),
+    /// At this byte; weight = d·q + min.
+    Block(usize),
+}
+
+/// A quantised format: its place for scales and its integer dot.
+pub(super) trait Block {
+    /// Which format.
+    const FORMAT: Format;
+    /// Byte of the half-precision scale.
+    const D: usize;
+    /// The minimum.
+    const MIN: Min;
+
+    /// Integer sums of one block at `w` with each token's block: first the
+    /// scaled dots, then the scaled sums for [`Min::Groups`] (else unused).
+    ///
+    /// # Safety
+    /// `w`, `x` and `sums` point at whole blocks; see [`Lanes`].
+    unsafe fn dot<L: Lanes, const T: usize>(
+        w: *const u8,
+        x: [*const i8; T],
+        sums: [*const i16; T],
+    ) -> ([L::Acc; T], [L::Acc; T]);
+}
+
+/// Activations of several tokens, as pointers.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Operand {
+    pub(in crate::kernels) f: *const f32,
+    pub(in crate::kernels) q: *const i8,
+    pub(in crate::kernels) d: *const f32,
+    pub(in crate::kernels) sums: *const i16,
+    /// Elements from one token to the next in `f` and `q`, in `d`, in `sums`.
+    pub(in crate::kernels) strides: [usize; 3],
+    pub(in crate::kernels) tokens: usize,
+}
+
+/// One product: rows of weights with every token, `out[t·stride + row]`.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Product {
+    pub(in crate::kernels) w: *const u8,
+    pub(in crate::kernels) row_bytes: usize,
+    pub(in crate::kernels) cols: usize,
+    pub(in crate::kernels) x: Operand,
+    pub(in crate::kernels) out: *mut f32,
+    pub(in crate::kernels) stride: usize,
+}
+
+// SAFETY: only pointers and sizes; `Kernels::matmul` gives disjoint rows of
+// `out` to different threads and shares the rest read-only.
+unsafe impl Sync for Product {}
+
+/// Computes rows `rows` of the product `p` for weights in `format`.
+///
+/// # Safety
+/// The CPU has `L`'s features, and `p` describes valid memory for `rows`.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn matmul<L: Lanes>(format: u32, p: &Product, rows: Range<usize>) {
+    macro_rules! by_format {
+        ($($block:ident),*; $($float:ident),*) => {
+            match format {
+                $(f if f == $block::FORMAT as u32 => unsafe { each::<L, Quantised<$block>>(p, rows) },)*
+                $(f if f == $float::FORMAT as u32 => unsafe { each::<L, $float>(p, rows) },)*
+                _ => unreachable!("not a weight format"),
+            }
+        };
+    }
+    // SAFETY: the caller's promise, passed on.
+    by_format!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs; F32, F16, Bf16)
+}
+
+/// Dots one row of weights with `T` tokens.
+pub(super) trait RowDot {
+    /// # Safety
+    /// As for [`matmul`]; `first + T` is at most the number of tokens.
+    unsafe fn row<L: Lanes, const T: usize>(w: *const u8, cols: usize, x: &Operand, first: usize)
+    -> [f32; T];
+}
+
+#[inline(always)]
+unsafe fn each<L: Lanes, R: RowDot>(p: &Product, rows: Range<usize>) {
+    for row in rows {
+        // SAFETY: `row` and the tokens are within what the caller promised.
+        unsafe {
+            let w = p.w.add(row * p.row_bytes);
+            let mut t = 0;
+            while t + TILE <= p.x.tokens {
+                put(p, row, t, R::row::<L, TILE>(w, p.cols, &p.x, t));
+                t += TILE;
+            }
+            while t < p.x.tokens {
+                put(p, row, t, R::row::<L, 1>(w, p.cols, &p.x, t));
+                t += 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]) {
+    for (t, y) in y.into_iter().enumerate() {
+        // SAFETY: the row and token are within `out`, by `matmul`'s contract.
+        unsafe { p.out.add((first + t) * p.stride + row).write(y) }
+    }
+}
+
+/// The driver over a [`Block`].
+struct Quantised<B>(B);
+
+impl<B: Block> RowDot for Quantised<B> {
+    #[inline(always)]
+    unsafe fn row<L: Lanes, const T: usize>(
+        w: *const u8,
+        cols: usize,
+        x: &Operand,
+        first: usize,
+    ) -> [f32; T] {
+        let blocks = cols / const { B::FORMAT.block_len() };
+        // SAFETY: `b` stays below the row's blocks; scales are padded to eights.
+        unsafe {
+            let mut acc = [L::f_splat(0.0); T];
+            let mut b = 0;
+            while b + 8 <= blocks {
+                acc = group::<L, B, T>(acc, w, b, 8, x, first);
+                b += 8;
+            }
+            if b < blocks {
+                acc = group::<L, B, T>(acc, w, b, blocks - b, x, first);
+            }
+            let mut y = [0.0; T];
+            for t in 0..T {
+                y[t] = L::f_sum(acc[t]);
+            }
+            y
+        }
+    }
+}
+
+/// Adds blocks `b..b + n` of the row at `w` to `acc`; `n` is at most 8.
+#[inline(always)]
+unsafe fn group<L: Lanes, B: Block, const T: usize>(
+    acc: [L::F; T],
+    w: *const u8,
+    b: usize,
+    n: usize,
+    x: &Operand,
+    first: usize,
+) -> [L::F; T] {
+    let (len, bytes) = const { (B::FORMAT.block_len(), B::FORMAT.block_bytes()) };
+    let sums_per_block = if len == 256 { 16 } else { 1 };
+    let mut acc = acc;
+    // SAFETY: blocks `b..b + n` exist, by the caller's promise. Prefetching
+    // past the end is harmless.
+    unsafe {
+        let w = w.add(b * bytes);
+        if T == 1 {
+            for line in 0..(8 * bytes).div_ceil(64) {
+                L::prefetch(w.wrapping_add(AHEAD + 64 * line));
+            }
+        }
+        let mut dots = [[L::zero(); 8]; T];
+        let mut mins = [[L::zero(); 8]; T];
+        for i in 0..n {
+            let mut q = [core::ptr::null(); T];
+            let mut sums = [core::ptr::null(); T];
+            for t in 0..T {
+                q[t] = x.q.add((first + t) * x.strides[0] + (b + i) * len);
+                sums[t] = x.sums.add((first + t) * x.strides[2] + (b + i) * sums_per_block);
+            }
+            let (dot, min) = B::dot::<L, T>(w.add(i * bytes), q, sums);
+            for t in 0..T {
+                dots[t][i] = dot[t];
+                mins[t][i] = min[t];
+            }
+        }
+        let d = halves::<L>(w.add(B::D), bytes, n);
+        let m = match B::MIN {
+            Min::None => d,
+            Min::Groups(at) | Min::Block(at) => halves::<L>(w.add(at), bytes, n),
+        };
+        for t in 0..T {
+            let dx = L::f_load(x.d.add((first + t) * x.strides[1] + b));
+            let mut v = L::f_mul(L::f_mul(d, dx), L::f_from_i(L::reduce8(dots[t])));
+            match B::MIN {
+                Min::None => {}
+                Min::Groups(_) => {
+                    let sum = L::f_from_i(L::reduce8(mins[t]));
+                    v = L::f_sub(v, L::f_mul(L::f_mul(m, dx), sum));
+                }
+                Min::Block(_) => {
+                    let sum = L::f_from_i16(x.sums.add((first + t) * x.strides[2] + b));
+                    v = L::f_add(v, L::f_mul(L::f_mul(m, dx), sum));
+                }
+            }
+            acc[t] = L::f_add(acc[t], v);
+        }
+    }
+    acc
+}
+
+/// The `n` half-precision numbers at `p`, `stride` bytes apart; zero beyond.
+#[inline(always)]
+unsafe fn halves<L: Lanes>(p: *const u8, stride: usize, n: usize) -> L::F {
+    let mut h = [0u16; 8];
+    for i in 0..n {
+        // SAFETY: the caller has `n` blocks from here.
+        h[i] = u16::from_le(unsafe { p.add(i * stride).cast::<u16>().read_unaligned() });
+    }
+    // SAFETY: `h` holds eight.
+    unsafe { L::f_from_f16(h.as_ptr()) }
+}

@@ -1,0 +1,61 @@
+//! Activations to 8 bits, once per matrix product.
+//!
+//! A block of 32 or 256 gets d = max|x|/127 and q = round(x·(127/max|x|)), half
+//! to even; `d` stays `f32`. Blocks whose largest magnitude is below 1e-20
+//! become zero, so that no product of scales is ever denormal: a half-precision
+//! weight scale is at least 2⁻²⁴.
+
+use super::steps::max_abs;
+use crate::kernels::lanes::Lanes;
+
+/// Below this a block counts as zero.
+const TINY: f32 = 1e-20;
+
+/// Quantises `x`, whole blocks of `BLOCK`: `q` as long as `x`, one `d` per
+/// block (the rest of `d` is zeroed), one of `sums` per `SUM` elements (the
+/// rest zeroed).
+///
+/// # Safety
+/// See [`Lanes`]. Slices have the lengths named.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn quantize<L: Lanes, const BLOCK: usize, const SUM: usize>(
+    x: &[f32],
+    q: &mut [i8],
+    d: &mut [f32],
+    sums: &mut [i16],
+) {
+    let blocks = x.len() / BLOCK;
+    d[blocks..].fill(0.0);
+    sums[x.len() / SUM..].fill(0);
+    for b in 0..blocks {
+        let x = &x[b * BLOCK..][..BLOCK];
+        let q = &mut q[b * BLOCK..][..BLOCK];
+        // SAFETY: the caller has the CPU features.
+        d[b] = unsafe { one_block::<L>(x, q) };
+        for (sum, q) in sums[b * BLOCK / SUM..].iter_mut().zip(q.chunks_exact(SUM)) {
+            *sum = q.iter().map(|&q| i16::from(q)).sum();
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn one_block<L: Lanes>(x: &[f32], q: &mut [i8]) -> f32 {
+    // SAFETY: `x` and `q` have the same length, a multiple of 8.
+    unsafe {
+        let largest = max_abs::<L>(x);
+        // Written so that a NaN counts as zero too.
+        if !(largest >= TINY) {
+            q.fill(0);
+            return 0.0;
+        }
+        let to = L::f_splat(127.0 / largest);
+        let (low, high) = (L::f_splat(-127.0), L::f_splat(127.0));
+        let mut i = 0;
+        while i < x.len() {
+            let y = L::f_mul(L::f_load(x.as_ptr().add(i)), to);
+            L::f_to_i8(q.as_mut_ptr().add(i), L::f_min(L::f_max(y, low), high));
+            i += 8;
+        }
+        largest / 127.0
+    }
+}

@@ -1,0 +1,124 @@
+//! The vector operations that kernels are written over.
+//!
+//! One generic function per job; one implementation of [`Lanes`] per
+//! instruction set. The contract that gives the same bits everywhere:
+//!
+//! - Within a weight block everything is integer and exact, so the
+//!   implementation may sum in any order and hold partial sums in any shape
+//!   ([`Lanes::Acc`]) until [`Lanes::reduce8`].
+//! - Between blocks everything is `f32` in eight lanes ([`Lanes::F`]), each
+//!   operation rounded once, no fused multiply-add. A lane means the same
+//!   element on every instruction set.
+//!
+//! Inlining contract: generic code and every method here are `unsafe` and
+//! `#[inline(always)]` and name no CPU feature; `stamp!` wraps each
+//! generic function in one that enables the features. So an implementation
+//! must only be called under its features, which is the duty that holding a
+//! [`super::Kernels`] discharges.
+//!
+//! # Safety
+//! Every method may only be called when the CPU has the implementation's
+//! features; pointer arguments must be readable (or writable) for the number
+//! of elements that the method names, at any alignment.
+
+/// See the module's documentation.
+#[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+pub(crate) trait Lanes: Copy + 'static {
+    /// 32 bytes.
+    type B: Copy;
+    /// Partial `i32` sums of one block.
+    type Acc: Copy;
+    /// Eight `i32`.
+    type I: Copy;
+    /// Eight `f32`.
+    type F: Copy;
+
+    // Bytes.
+
+    /// 32 bytes from memory.
+    unsafe fn load(p: *const u8) -> Self::B;
+    /// `v` 32 times.
+    unsafe fn splat(v: u8) -> Self::B;
+    /// Bitwise and.
+    unsafe fn and(a: Self::B, b: Self::B) -> Self::B;
+    /// Bitwise or.
+    unsafe fn or(a: Self::B, b: Self::B) -> Self::B;
+    /// Difference of bytes, wrapping.
+    unsafe fn sub(a: Self::B, b: Self::B) -> Self::B;
+    /// Each byte shifted right, zeros in.
+    unsafe fn shr<const N: i32>(a: Self::B) -> Self::B;
+    /// Each byte shifted left, zeros in.
+    unsafe fn shl<const N: i32>(a: Self::B) -> Self::B;
+    /// The low nibbles of 16 bytes, then their high nibbles.
+    unsafe fn nibbles(p: *const u8) -> Self::B;
+    /// `table[i]` for each byte `i` below 16.
+    unsafe fn lookup(table: &[i8; 16], i: Self::B) -> Self::B;
+    /// The 32 bits of 4 bytes, bit `i` as 0 or 16 in byte `i`.
+    unsafe fn bits16(p: *const u8) -> Self::B;
+
+    // Integer dots. Weights `w`, activations `x` in -127..=127.
+
+    /// No sum yet.
+    unsafe fn zero() -> Self::Acc;
+    /// `acc + Σ w·x`, with `w` in 0..=127.
+    unsafe fn dot_u(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
+    /// `acc + Σ w·x`, with `w` in -128..=127.
+    unsafe fn dot_i(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
+    /// `acc + s·Σ w·x`, with `w` in 0..=63.
+    unsafe fn mad_u(acc: Self::Acc, w: Self::B, x: Self::B, s: i16) -> Self::Acc;
+    /// `acc + s·Σ w·x`, with `w` in -127..=127.
+    unsafe fn mad_i(acc: Self::Acc, w: Self::B, x: Self::B, s: i16) -> Self::Acc;
+    /// `acc + s[0]·Σ(first 16) + s[1]·Σ(last 16)`, with `w` in 0..=63.
+    unsafe fn mad2_u(acc: Self::Acc, w: Self::B, x: Self::B, s: [i16; 2]) -> Self::Acc;
+    /// The same with `w` in -127..=127.
+    unsafe fn mad2_i(acc: Self::Acc, w: Self::B, x: Self::B, s: [i16; 2]) -> Self::Acc;
+    /// `Σ a·b` of 16 pairs of `i16`.
+    unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> Self::Acc;
+    /// Lane `i` is the whole sum of `parts[i]`.
+    unsafe fn reduce8(parts: [Self::Acc; 8]) -> Self::I;
+
+    // Eight lanes of `f32`.
+
+    /// `x` in every lane.
+    unsafe fn f_splat(x: f32) -> Self::F;
+    /// Eight `f32` from memory.
+    unsafe fn f_load(p: *const f32) -> Self::F;
+    /// Eight `f32` to memory.
+    unsafe fn f_store(p: *mut f32, a: Self::F);
+    /// Sum.
+    unsafe fn f_add(a: Self::F, b: Self::F) -> Self::F;
+    /// Difference.
+    unsafe fn f_sub(a: Self::F, b: Self::F) -> Self::F;
+    /// Product.
+    unsafe fn f_mul(a: Self::F, b: Self::F) -> Self::F;
+    /// Quotient.
+    unsafe fn f_div(a: Self::F, b: Self::F) -> Self::F;
+    /// `if a > b { a } else { b }`, which settles what becomes of a NaN.
+    unsafe fn f_max(a: Self::F, b: Self::F) -> Self::F;
+    /// `if a < b { a } else { b }`.
+    unsafe fn f_min(a: Self::F, b: Self::F) -> Self::F;
+    /// Sign bit cleared.
+    unsafe fn f_abs(a: Self::F) -> Self::F;
+    /// `v` where `x >= limit`, else zero.
+    unsafe fn f_keep_ge(x: Self::F, limit: Self::F, v: Self::F) -> Self::F;
+    /// `(bits << 23) + bits(1.0)`: 2ⁿ where `a` is `n + 1.5·2²³`.
+    unsafe fn f_pow2(a: Self::F) -> Self::F;
+    /// `((a0+a4)+(a2+a6)) + ((a1+a5)+(a3+a7))`.
+    unsafe fn f_sum(a: Self::F) -> f32;
+    /// The lanes as numbers.
+    unsafe fn f_from_i(a: Self::I) -> Self::F;
+    /// Eight `i16` from memory.
+    unsafe fn f_from_i16(p: *const i16) -> Self::F;
+    /// Eight half-precision numbers from memory.
+    unsafe fn f_from_f16(p: *const u16) -> Self::F;
+    /// Eight bfloat16 numbers from memory.
+    unsafe fn f_from_bf16(p: *const u16) -> Self::F;
+    /// Eight half-precision numbers to memory, rounded to nearest even.
+    unsafe fn f_to_f16(p: *mut u16, a: Self::F);
+    /// Eight `i8` to memory, rounded to nearest even; lanes are in -127..=127.
+    unsafe fn f_to_i8(p: *mut i8, a: Self::F);
+
+    /// Asks for the cache line at `p`, which need not be mapped.
+    #[inline(always)]
+    unsafe fn prefetch(_p: *const u8) {}
+}

@@ -1,0 +1,417 @@
+//! The same cases over every instruction set that this machine can run:
+//! against the scalar set bit for bit, and against a naive `f64` reading of the
+//! formats that shares no code with the kernels.
+//!
+//! Set `KATYDID_REQUIRE_ISA=neon,dotprod` to fail when one of those is absent.
+
+use std::prelude::v1::*;
+use std::vec;
+use std::{eprintln, format};
+
+use super::{ActBuf, Acts, HeadPages, Isa, Kernels, MAX_HEAD_DIM, PAGE};
+use crate::arena::{Arena, Space};
+use crate::gguf::TensorRef;
+use crate::plan::{MemoryPlan, Part};
+use crate::port::{CpuCaps, OneWorker};
+use crate::quant::{ActKind, Format};
+
+/// What this machine can do.
+pub(crate) fn caps() -> CpuCaps {
+    let mut caps = CpuCaps::default();
+    #[cfg(target_arch = "x86_64")]
+    {
+        caps.avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
+        caps.avx512_vnni = std::is_x86_feature_detected!("avx512vnni");
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        caps.neon = true;
+        caps.dotprod = std::arch::is_aarch64_feature_detected!("dotprod");
+        caps.i8mm = std::arch::is_aarch64_feature_detected!("i8mm");
+    }
+    #[cfg(target_arch = "arm")]
+    {
+        // AT_HWCAP is entry 16 of the auxiliary vector, NEON its bit 12.
+        let auxv = std::fs::read("/proc/self/auxv").unwrap_or_default();
+        let words: Vec<u32> =
+            auxv.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        caps.neon = words.chunks_exact(2).any(|pair| pair[0] == 16 && pair[1] >> 12 & 1 == 1);
+    }
+    caps
+}
+
+/// Every set but the scalar one, after saying which.
+fn sets() -> Vec<Kernels> {
+    let caps = caps();
+    let all: Vec<Kernels> = Isa::ALL.into_iter().filter_map(|isa| Kernels::of(isa, &caps)).collect();
+    let names: Vec<&str> = all.iter().map(|k| k.isa().name()).collect();
+    eprintln!("instruction sets under test: {}", names.join(" "));
+    for want in std::env::var("KATYDID_REQUIRE_ISA").unwrap_or_default().split(',').filter(|w| !w.is_empty())
+    {
+        assert!(names.contains(&want), "{want} is not available here: {caps:?}");
+    }
+    all.into_iter().filter(|k| k.isa() != Isa::Scalar).collect()
+}
+
+fn scalar() -> Kernels {
+    Kernels::of(Isa::Scalar, &CpuCaps::default()).unwrap()
+}
+
+/// A small fixed generator (xorshift), so that failures repeat.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 11) % n
+    }
+    /// In -1..1.
+    pub(crate) fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+    pub(crate) fn floats(&mut self, n: usize, scale: f32) -> Vec<f32> {
+        (0..n).map(|_| self.unit() * scale).collect()
+    }
+}
+
+/// Bytes where a block keeps half-precision numbers.
+fn half_places(format: Format) -> &'static [usize] {
+    match format {
+        Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+        Format::Q2K => &[80, 82],
+        Format::Q3K => &[108],
+        Format::Q6K => &[208],
+        _ => &[0],
+    }
+}
+
+/// What the bytes of random weights look like.
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    Random,
+    Ones,
+    Zeros,
+    Extreme,
+}
+
+fn weights(r: &mut Random, format: Format, rows: usize, cols: usize, fill: Fill) -> Vec<u8> {
+    let blocks = rows * cols / format.block_len();
+    let mut bytes: Vec<u8> = (0..blocks * format.block_bytes())
+        .map(|_| match fill {
+            Fill::Random => r.next() as u8,
+            Fill::Ones => 0xff,
+            Fill::Zeros => 0,
+            Fill::Extreme => [0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0][r.below(6) as usize],
+        })
+        .collect();
+    if format == Format::F32 {
+        let values = r.floats(blocks, 2.0);
+        return values.into_iter().flat_map(f32::to_le_bytes).collect();
+    }
+    for block in bytes.chunks_exact_mut(format.block_bytes()) {
+        for &at in half_places(format) {
+            let value = if format == Format::Bf16 {
+                (r.unit().to_bits() >> 16) as u16
+            } else {
+                match r.below(8) {
+                    0 => 0x0001, // the smallest denormal
+                    1 => 0x83ff, // the largest, negative
+                    2 => 0x7bff, // 65504
+                    3 => 0x8000, // -0
+                    _ => half::f16::from_f32_const(r.unit() * 0.1).to_bits(),
+                }
+            };
+            block[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// Prepared activations with the memory they live in.
+struct Prepared {
+    q: Vec<i8>,
+    d: Vec<f32>,
+    sums: Vec<i16>,
+}
+
+fn product(k: &Kernels, w: &TensorRef<'_>, x: &[f32]) -> (Vec<f32>, Prepared) {
+    let (cols, tokens) = (w.cols(), x.len() / w.cols());
+    let mut plan = MemoryPlan::new();
+    ActBuf::lay_out(&mut plan, tokens, cols).unwrap();
+    let mut memory = vec![0xa5u8; plan.total() as usize + 64];
+    let mut arena = Arena::new(&mut memory);
+    let mut buf = ActBuf::lay_out(&mut arena, tokens, cols).unwrap();
+    let acts: Acts<'_> = k.prepare(&OneWorker, w.format().act_kind(), x, cols, &mut buf);
+    let mut out = vec![f32::NAN; w.rows() * tokens];
+    k.matmul(&OneWorker, w, &acts, &mut out);
+    let prepared = Prepared { q: acts.q.to_vec(), d: acts.d.to_vec(), sums: acts.sums.to_vec() };
+    (out, prepared)
+}
+
+/// Σ w·x in `f64`, with the activations as the kernels saw them.
+fn naive(w: &TensorRef<'_>, x: &[f32], p: &Prepared) -> Vec<(f64, f64)> {
+    let (cols, format) = (w.cols(), w.format());
+    let tokens = x.len() / cols;
+    let mut out = Vec::new();
+    for t in 0..tokens {
+        for row in 0..w.rows() {
+            let bytes = w.row(row).unwrap();
+            let (mut sum, mut size) = (0.0, 0.0);
+            for i in 0..cols {
+                let (block, at) = (i / format.block_len(), i % format.block_len());
+                let wi = format.element(&bytes[block * format.block_bytes()..][..format.block_bytes()], at);
+                let xi = match format.act_kind() {
+                    ActKind::Float => f64::from(x[t * cols + i]),
+                    ActKind::Q80 => {
+                        let d = p.d[t * (cols / 32).next_multiple_of(8) + i / 32];
+                        f64::from(d) * f64::from(p.q[t * cols + i])
+                    }
+                    ActKind::Q8K => {
+                        let d = p.d[t * (cols / 256).next_multiple_of(8) + i / 256];
+                        f64::from(d) * f64::from(p.q[t * cols + i])
+                    }
+                };
+                sum += wi * xi;
+                size += (wi * xi).abs();
+            }
+            out.push((sum, size));
+        }
+    }
+    out
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn products_agree_bit_for_bit_and_with_the_naive_reading() {
+    let (sets, reference) = (sets(), scalar());
+    let mut r = Random(0x9e37_79b9_7f4a_7c15);
+    for format in Format::ALL {
+        let widths: &[usize] = match format.block_len() {
+            1 => &[1, 7, 8, 31, 32, 64, 172, 257],
+            32 => &[32, 64, 224, 256, 288, 544],
+            _ => &[256, 512, 1792, 2048, 2304],
+        };
+        for (case, &cols) in widths.iter().enumerate() {
+            for fill in [Fill::Random, Fill::Extreme, Fill::Ones, Fill::Zeros] {
+                let tokens = [1, 4, 3, 9][case % 4];
+                let rows = [1, 5, 17][case % 3];
+                // One byte further on every other case: files may align to 1.
+                let mut bytes = vec![0; case % 2];
+                bytes.extend(weights(&mut r, format, rows, cols, fill));
+                let w = TensorRef::new(format, rows, cols, &bytes[case % 2..]).unwrap();
+                let scale = [1.0, 1e-4, 300.0][case % 3];
+                let mut x = r.floats(tokens * cols, scale);
+                if let Fill::Ones = fill {
+                    x.fill(-scale); // every activation at -127
+                }
+                let (want, acts) = product(&reference, &w, &x);
+                for set in &sets {
+                    let (got, theirs) = product(set, &w, &x);
+                    let name =
+                        format!("{} {} {rows}x{cols}x{tokens} {fill:?}", set.isa().name(), format.name());
+                    assert_eq!(acts.q, theirs.q, "activations, {name}");
+                    assert_eq!(bits(&acts.d), bits(&theirs.d), "scales, {name}");
+                    assert_eq!(acts.sums, theirs.sums, "sums, {name}");
+                    assert_eq!(bits(&want), bits(&got), "{name}");
+                }
+                for (got, (sum, size)) in want.iter().zip(naive(&w, &x, &acts)) {
+                    assert!(
+                        (f64::from(*got) - sum).abs() <= size * 2e-6 + 1e-30,
+                        "{} {rows}x{cols}x{tokens} {fill:?}: {got} is not {sum} (terms {size})",
+                        format.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_in_a_batch_do_not_change_each_other() {
+    let k = Kernels::select(&caps());
+    let mut r = Random(7);
+    for format in Format::ALL {
+        let (rows, cols, tokens) = (6, 512, 7);
+        let bytes = weights(&mut r, format, rows, cols, Fill::Random);
+        let w = TensorRef::new(format, rows, cols, &bytes).unwrap();
+        let x = r.floats(tokens * cols, 1.0);
+        let (all, _) = product(&k, &w, &x);
+        for t in 0..tokens {
+            let (one, _) = product(&k, &w, &x[t * cols..][..cols]);
+            assert_eq!(bits(&one), bits(&all[t * rows..][..rows]), "{}", format.name());
+        }
+    }
+}
+
+#[test]
+fn quantising_keeps_to_its_bounds() {
+    let k = scalar();
+    let bytes = vec![0u8; 34 * 8];
+    let w = TensorRef::new(Format::Q8_0, 1, 256, &bytes).unwrap();
+    let mut x = Random(3).floats(256, 5.0);
+    x[32..64].fill(0.0);
+    x[64..96].fill(1e-30);
+    x[96] = f32::NAN;
+    x[128] = f32::INFINITY;
+    let (_, acts) = product(&k, &w, &x);
+    assert!(acts.q.iter().all(|&q| q >= -127));
+    assert_eq!(&acts.d[1..3], &[0.0, 0.0]);
+    assert!(acts.q[32..96].iter().all(|&q| q == 0));
+    for i in (0..32).chain(160..256) {
+        let back = acts.d[i / 32] * f32::from(acts.q[i]);
+        assert!((back - x[i]).abs() <= acts.d[i / 32] * 0.500_01);
+    }
+}
+
+#[test]
+fn steps_agree_bit_for_bit_and_with_f64() {
+    let (sets, k) = (sets(), scalar());
+    let mut r = Random(11);
+    for n in [1usize, 7, 8, 9, 40, 64, 172, 2048, 2051] {
+        let x = r.floats(n, 3.0);
+        let y = r.floats(n, 40.0);
+        let w: Vec<u8> = r.floats(n, 1.5).into_iter().flat_map(f32::to_le_bytes).collect();
+        let run = |k: &Kernels| {
+            let mut norm = vec![0.0; n];
+            k.rms_norm(&x, &w, 1e-5, &mut norm);
+            let mut in_place = x.clone();
+            k.rms_norm_in_place(&mut in_place, &w, 1e-5);
+            assert_eq!(bits(&norm), bits(&in_place));
+            let mut sum = x.clone();
+            k.add(&mut sum, &y);
+            k.add_bias(&mut sum, &w);
+            let mut gate = y.clone();
+            k.silu_mul(&mut gate, &x);
+            let mut half = vec![0u16; n];
+            k.to_f16(&y, &mut half);
+            (norm, sum, gate, half)
+        };
+        let (norm, sum, gate, half) = run(&k);
+        for set in &sets {
+            let other = run(set);
+            let name = set.isa().name();
+            assert_eq!(bits(&norm), bits(&other.0), "rms_norm {name} {n}");
+            assert_eq!(bits(&sum), bits(&other.1), "add {name} {n}");
+            assert_eq!(bits(&gate), bits(&other.2), "silu_mul {name} {n}");
+            assert_eq!(half, other.3, "to_f16 {name} {n}");
+        }
+        let mean = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / n as f64;
+        for i in 0..n {
+            let w = f64::from(f32::from_le_bytes(w[4 * i..][..4].try_into().unwrap()));
+            let want = f64::from(x[i]) / (mean + 1e-5).sqrt() * w;
+            assert!((f64::from(norm[i]) - want).abs() <= want.abs() * 1e-6);
+            let g = f64::from(y[i]);
+            let want = g / (1.0 + (-g).exp()) * f64::from(x[i]);
+            assert!((f64::from(gate[i]) - want).abs() <= want.abs() * 1e-6 + 1e-30, "silu {g}");
+            assert_eq!(half[i], half::f16::from_f32_const(y[i]).to_bits());
+        }
+    }
+    let mut out = [0u16; 4];
+    k.to_f16(&[1e9, -1e9, 65519.0, 65520.0], &mut out);
+    assert_eq!(out, [0x7bff, 0xfbff, 0x7bff, 0x7bff]);
+}
+
+#[test]
+fn exponential_is_accurate_and_the_same_everywhere() {
+    // Through silu: with up = 1, x / (1 + e⁻ˣ).
+    let (sets, k) = (sets(), scalar());
+    let mut worst = 0.0f64;
+    for chunk in 0..200 {
+        let x: Vec<f32> = (0..1000).map(|i| (chunk * 1000 + i) as f32 / 1000.0 - 100.0).collect();
+        let ones = vec![1.0; 1000];
+        let mut want = x.clone();
+        k.silu_mul(&mut want, &ones);
+        for set in &sets {
+            let mut got = x.clone();
+            set.silu_mul(&mut got, &ones);
+            assert_eq!(bits(&want), bits(&got), "{}", set.isa().name());
+        }
+        for (&x, &y) in x.iter().zip(&want).filter(|(x, _)| **x > -87.0) {
+            let exact = f64::from(x) / (1.0 + (-f64::from(x)).exp());
+            if exact != 0.0 {
+                worst = worst.max(((f64::from(y) - exact) / exact).abs());
+            }
+        }
+    }
+    assert!(worst < 3e-7, "relative error {worst}");
+}
+
+/// Keys and values for `tokens` tokens of one head, in pages of two heads.
+struct Cache {
+    elements: Vec<u16>,
+    row: usize,
+    page_stride: usize,
+}
+
+impl Cache {
+    fn random(r: &mut Random, tokens: usize, head_dim: usize) -> Self {
+        let row = head_dim.next_multiple_of(8);
+        let page_stride = 2 * PAGE * row;
+        let mut elements = vec![0; tokens.div_ceil(PAGE) * page_stride];
+        for chunk in elements.chunks_exact_mut(row) {
+            for x in &mut chunk[..head_dim] {
+                *x = half::f16::from_f32_const(r.unit() * 2.0).to_bits();
+            }
+        }
+        Self { elements, row, page_stride }
+    }
+    fn head(&self) -> HeadPages<'_> {
+        HeadPages { k: &self.elements, v: &self.elements[PAGE * self.row..], page_stride: self.page_stride }
+    }
+    fn value(&self, t: usize, i: usize, v: bool) -> f64 {
+        let at = t / PAGE * self.page_stride + usize::from(v) * PAGE * self.row + t % PAGE * self.row + i;
+        half::f16::from_bits(self.elements[at]).to_f64_const()
+    }
+}
+
+#[test]
+fn attention_agrees_bit_for_bit_and_with_f64() {
+    let (sets, k) = (sets(), scalar());
+    let mut r = Random(23);
+    for (head_dim, tokens) in
+        [(8, 1), (64, 1), (64, 63), (64, 64), (64, 65), (128, 200), (80, 130), (100, 70), (MAX_HEAD_DIM, 3)]
+    {
+        let cache = Cache::random(&mut r, tokens, head_dim);
+        let q = r.floats(head_dim, 3.0);
+        let mut want = vec![0.0; head_dim];
+        k.attend(&q, &cache.head(), tokens, &mut want);
+        for set in &sets {
+            let mut got = vec![0.0; head_dim];
+            set.attend(&q, &cache.head(), tokens, &mut got);
+            assert_eq!(bits(&want), bits(&got), "{} {head_dim} {tokens}", set.isa().name());
+        }
+        let scores: Vec<f64> = (0..tokens)
+            .map(|t| {
+                let dot: f64 = (0..head_dim).map(|i| f64::from(q[i]) * cache.value(t, i, false)).sum();
+                dot / (head_dim as f64).sqrt()
+            })
+            .collect();
+        let max = scores.iter().copied().fold(f64::MIN, f64::max);
+        let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+        for i in 0..head_dim {
+            let exact: f64 =
+                (0..tokens).map(|t| (scores[t] - max).exp() / sum * cache.value(t, i, true)).sum();
+            assert!((f64::from(want[i]) - exact).abs() < 1e-5, "{head_dim} {tokens}");
+        }
+    }
+}
+
+#[test]
+fn choice_follows_the_capabilities() {
+    assert_eq!(Kernels::select(&CpuCaps::default()).isa(), Isa::Scalar);
+    for isa in Isa::ALL {
+        assert_eq!(Isa::from_name(isa.name()), Some(isa));
+    }
+    assert_eq!(Isa::from_name("sse9"), None);
+    let mut plan = MemoryPlan::new();
+    let bytes: &mut [u8] = plan.take(Part::Scratch, "x", 1).unwrap();
+    assert!(bytes.is_empty());
+}
