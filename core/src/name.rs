@@ -26,9 +26,29 @@ impl Name {
         Self { len: len as u8, cut: len < text.len(), bytes }
     }
 
+    /// The text that `args` make, cut like [`Name::new`]'s.
+    pub fn format(args: fmt::Arguments<'_>) -> Self {
+        let mut name = Self { len: 0, cut: false, bytes: [0; Self::MAX] };
+        // Never fails: what does not fit is cut.
+        let _ = fmt::write(&mut name, args);
+        name
+    }
+
     /// The text kept.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("")
+    }
+}
+
+impl fmt::Write for Name {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let start = usize::from(self.len);
+        let more = Self::new(&s[..s.floor_char_boundary(Self::MAX - start)]);
+        let end = start + usize::from(more.len);
+        self.bytes[start..end].copy_from_slice(more.as_str().as_bytes());
+        self.len = end as u8;
+        self.cut |= end - start < s.len();
+        Ok(())
     }
 }
 

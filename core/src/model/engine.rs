@@ -1,0 +1,278 @@
+//! A model ready to run, all of it in one arena.
+
+use core::fmt;
+
+use super::config::Config;
+use super::error::{Fault, LoadError};
+use super::forward::{Buffers, Step};
+use super::kv::KvCache;
+use super::rope::{self, RopeTable};
+use super::weights::{self, Weights};
+use crate::arena::{ArenaFull, Space};
+use crate::cast::Slot;
+use crate::gguf::Parts;
+use crate::kernels::Kernels;
+use crate::plan::Part;
+use crate::port::Workers;
+
+/// How much an engine is made to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Tokens it can remember.
+    pub context: usize,
+    /// Tokens evaluated at once, at most: more is faster for long prompts and
+    /// takes more memory. The result does not depend on it.
+    pub batch: usize,
+}
+
+impl Options {
+    /// Tokens at once unless asked otherwise.
+    pub const BATCH: usize = 32;
+}
+
+/// Memory of an engine, before it holds anything.
+struct Room<'a> {
+    kv: KvCache<'a>,
+    rope: &'a mut [f32],
+    slots: &'a mut [Slot],
+    buffers: Buffers<'a>,
+    logits: &'a mut [f32],
+}
+
+/// Takes all memory that an engine needs; over a
+/// [`MemoryPlan`](crate::plan::MemoryPlan), says how much that is.
+fn lay_out<'a, S: Space<'a>>(space: &mut S, config: &Config, options: &Options) -> Result<Room<'a>, ArenaFull> {
+    Ok(Room {
+        kv: KvCache::lay_out(space, config, options.context)?,
+        rope: rope::lay_out(space, config, options.context)?,
+        slots: weights::lay_out(space, config)?,
+        buffers: Buffers::lay_out(space, config, options.batch)?,
+        logits: space.take(Part::Scratch, "logits", config.vocab)?,
+    })
+}
+
+/// A model, its cache of past tokens, and room to work.
+pub struct Engine<'a> {
+    config: Config,
+    options: Options,
+    kernels: Kernels,
+    weights: Weights<'a>,
+    rope: RopeTable<'a>,
+    kv: KvCache<'a>,
+    buffers: Buffers<'a>,
+    logits: &'a mut [f32],
+    position: usize,
+}
+
+impl<'a> Engine<'a> {
+    /// Adds to `plan` what [`Engine::load`] takes with the same arguments.
+    pub fn plan(plan: &mut crate::plan::MemoryPlan, config: &Config, options: &Options) -> Result<(), LoadError> {
+        check(options)?;
+        lay_out(plan, config, options)?;
+        Ok(())
+    }
+
+    /// Checks every tensor of `parts` against its keys and takes memory from
+    /// `space`, which must be an arena, not a plan.
+    ///
+    /// Errs when the model is not one that we can run or the arena is too
+    /// small; nothing later can fail but a context that is full.
+    pub fn load<S: Space<'a>>(
+        parts: &Parts<'a>,
+        options: &Options,
+        kernels: Kernels,
+        space: &mut S,
+    ) -> Result<Self, LoadError> {
+        check(options)?;
+        let config = Config::read(parts)?;
+        let room = lay_out(space, &config, options)?;
+        let weights = Weights::find(parts, &config, room.slots)?;
+        let rope = RopeTable::fill(room.rope, &config, weights.rope_factors);
+        Ok(Self {
+            config,
+            options: *options,
+            kernels,
+            weights,
+            rope,
+            kv: room.kv,
+            buffers: room.buffers,
+            logits: room.logits,
+            position: 0,
+        })
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Tokens that can be remembered.
+    pub fn context(&self) -> usize {
+        self.options.context
+    }
+
+    /// Tokens remembered so far; the next one goes to this position.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Forgets all tokens from `position` on.
+    pub fn rewind(&mut self, position: usize) {
+        self.position = self.position.min(position);
+    }
+
+    /// The logits of the last token evaluated, one per vocabulary entry, for
+    /// the sampler to work on.
+    pub fn logits(&mut self) -> &mut [f32] {
+        self.logits
+    }
+
+    /// Runs `tokens` after those already seen, in batches, and leaves the last
+    /// one's logits in [`Engine::logits`].
+    ///
+    /// Errs, having done nothing, when `tokens` is empty, holds an id that the
+    /// model does not have, or does not fit the context. `each_batch` is told
+    /// how many tokens are done, and may stop the work by returning false: the
+    /// engine then remembers the tokens done, and says so.
+    pub fn eval(
+        &mut self,
+        workers: &dyn Workers,
+        tokens: &[u32],
+        each_batch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(), EvalError> {
+        self.check(tokens)?;
+        let mut done = 0;
+        for batch in tokens.chunks(self.options.batch) {
+            let last = done + batch.len() == tokens.len();
+            self.run(workers, batch);
+            if last {
+                self.logits_of(workers, batch.len() - 1);
+            }
+            self.position += batch.len();
+            done += batch.len();
+            if !each_batch(done) && !last {
+                return Err(EvalError::Stopped { done });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, handing every token's logits to `each` in order.
+    pub fn eval_all(
+        &mut self,
+        workers: &dyn Workers,
+        tokens: &[u32],
+        each: &mut dyn FnMut(usize, &mut [f32]),
+    ) -> Result<(), EvalError> {
+        self.check(tokens)?;
+        for (i, batch) in tokens.chunks(self.options.batch).enumerate() {
+            self.run(workers, batch);
+            for t in 0..batch.len() {
+                self.logits_of(workers, t);
+                each(i * self.options.batch + t, self.logits);
+            }
+            self.position += batch.len();
+        }
+        Ok(())
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), EvalError> {
+        if tokens.is_empty() {
+            return Err(EvalError::NoTokens);
+        }
+        let vocab = self.config.vocab;
+        if let Some(at) = tokens.iter().position(|&id| id as usize >= vocab) {
+            return Err(EvalError::UnknownToken { id: tokens[at], at, vocab });
+        }
+        let (need, have) = (self.position + tokens.len(), self.options.context);
+        if need > have { Err(EvalError::ContextFull { need, have }) } else { Ok(()) }
+    }
+
+    /// All layers over one batch.
+    fn run(&mut self, workers: &dyn Workers, batch: &[u32]) {
+        let (step, buffers, kv, _) = self.split(workers);
+        buffers.embed(&step, batch);
+        for layer in 0..step.weights.layers() {
+            buffers.layer(&step, kv, layer, batch.len());
+        }
+    }
+
+    /// Logits of token `t` of the batch just run.
+    fn logits_of(&mut self, workers: &dyn Workers, t: usize) {
+        let (step, buffers, _, logits) = self.split(workers);
+        buffers.logits(&step, t, logits);
+    }
+
+    /// What a step reads, and what it writes.
+    fn split<'s>(
+        &'s mut self,
+        workers: &'s dyn Workers,
+    ) -> (Step<'s, 'a>, &'s mut Buffers<'a>, &'s mut KvCache<'a>, &'s mut [f32]) {
+        let step = Step {
+            config: &self.config,
+            kernels: &self.kernels,
+            weights: &self.weights,
+            rope: &self.rope,
+            workers,
+            position: self.position,
+        };
+        (step, &mut self.buffers, &mut self.kv, self.logits)
+    }
+}
+
+fn check(options: &Options) -> Result<(), LoadError> {
+    const MOST: usize = 1 << 24;
+    for (name, value) in [("the context (-c)", options.context), ("the batch (-b)", options.batch)] {
+        if value == 0 || value > MOST {
+            let fault = Fault::Range { value: value as u64, min: 1, max: MOST as u64 };
+            return Err(LoadError::Option(name, fault));
+        }
+    }
+    Ok(())
+}
+
+/// Why tokens could not be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvalError {
+    /// There were none.
+    NoTokens,
+    /// An id that the model does not have.
+    UnknownToken {
+        /// The id.
+        id: u32,
+        /// Its place among the tokens given.
+        at: usize,
+        /// Ids below this exist.
+        vocab: usize,
+    },
+    /// More tokens than the context holds.
+    ContextFull {
+        /// Tokens, past and new.
+        need: usize,
+        /// Tokens that fit.
+        have: usize,
+    },
+    /// The caller stopped the work.
+    Stopped {
+        /// Tokens that were run and are remembered.
+        done: usize,
+    },
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTokens => write!(f, "there are no tokens to run: give a prompt"),
+            Self::UnknownToken { id, at, vocab } => {
+                write!(f, "token {id} (number {at} of those given) is not in the vocabulary of {vocab}")
+            }
+            Self::ContextFull { need, have } => write!(
+                f,
+                "{need} tokens do not fit a context of {have}: shorten the prompt or raise the context (-c)"
+            ),
+            Self::Stopped { done } => write!(f, "stopped after {done} tokens"),
+        }
+    }
+}
+
+impl core::error::Error for EvalError {}

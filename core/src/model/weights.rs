@@ -1,0 +1,165 @@
+//! Where each weight lies, checked against the model's shape.
+
+use super::arch::{Dim, Part as Kind, Presence, TENSORS, Tensor};
+use super::config::Config;
+use super::error::{Fault, LoadError};
+use crate::Name;
+use crate::arena::{ArenaFull, Space};
+use crate::cast::Slot;
+use crate::gguf::{Part, Parts, TensorInfo, TensorRef};
+use crate::plan::Part as Room;
+use crate::quant::Format;
+
+const PER_LAYER: usize = TENSORS.len();
+
+/// The tensors of a model: a table of places in the mapped files.
+pub struct Weights<'a> {
+    files: &'a [Part<'a>],
+    /// [`PER_LAYER`] for each layer.
+    slots: &'a [Slot],
+    /// One row per token id.
+    pub embedding: TensorRef<'a>,
+    /// Last norm.
+    pub norm: &'a [u8],
+    /// From the last norm to logits; the embedding again where tied.
+    pub output: TensorRef<'a>,
+    /// Llama 3's divisors of the rotation's frequencies, little-endian `f32`.
+    pub rope_factors: Option<&'a [u8]>,
+}
+
+/// One layer. Norms and biases are little-endian `f32`.
+#[allow(missing_docs, reason = "named after the tensors in arch::TENSORS")]
+pub struct Layer<'a> {
+    pub attn_norm: &'a [u8],
+    pub query: TensorRef<'a>,
+    pub key: TensorRef<'a>,
+    pub value: TensorRef<'a>,
+    pub out: TensorRef<'a>,
+    pub query_bias: Option<&'a [u8]>,
+    pub key_bias: Option<&'a [u8]>,
+    pub value_bias: Option<&'a [u8]>,
+    pub out_bias: Option<&'a [u8]>,
+    pub query_norm: Option<&'a [u8]>,
+    pub key_norm: Option<&'a [u8]>,
+    pub ffn_norm: &'a [u8],
+    pub gate: TensorRef<'a>,
+    pub up: TensorRef<'a>,
+    pub down: TensorRef<'a>,
+}
+
+/// Takes the table's memory.
+pub(super) fn lay_out<'a, S: Space<'a>>(space: &mut S, config: &Config) -> Result<&'a mut [Slot], ArenaFull> {
+    space.take(Room::Weights, "weight table", config.layers * PER_LAYER)
+}
+
+impl<'a> Weights<'a> {
+    /// Finds and checks every tensor, filling `slots`.
+    pub(super) fn find(parts: &Parts<'a>, config: &Config, slots: &'a mut [Slot]) -> Result<Self, LoadError> {
+        for layer in 0..config.layers {
+            for (i, tensor) in TENSORS.iter().enumerate() {
+                slots[layer * PER_LAYER + i] = find_in_layer(parts, config, layer, tensor)?;
+            }
+        }
+        let embd = config.embd;
+        let embedding = required(parts, "token_embd.weight", config.vocab, embd)?;
+        let output = match parts.find("output.weight") {
+            None => embedding,
+            Some(_) => required(parts, "output.weight", config.vocab, embd)?,
+        };
+        let rope_factors = match parts.find("rope_freqs.weight") {
+            None => None,
+            Some(_) => Some(vector(parts, "rope_freqs.weight", config.rope_dim / 2)?),
+        };
+        let norm = vector(parts, "output_norm.weight", embd)?;
+        Ok(Self { files: parts.parts(), slots, embedding, norm, output, rope_factors })
+    }
+
+    /// Layers in the table.
+    pub fn layers(&self) -> usize {
+        self.slots.len() / PER_LAYER
+    }
+
+    /// Layer `i`; panics past the last.
+    pub fn layer(&self, i: usize) -> Layer<'a> {
+        let slots = &self.slots[i * PER_LAYER..][..PER_LAYER];
+        let optional = |kind: Kind| self.bind(&slots[kind as usize]);
+        // Found and checked by `find`, so never absent.
+        let matrix = |kind: Kind| optional(kind).unwrap_or(self.embedding);
+        let vector = |kind: Kind| optional(kind).map(|t| t.data());
+        Layer {
+            attn_norm: vector(Kind::AttnNorm).unwrap_or_default(),
+            query: matrix(Kind::Query),
+            key: matrix(Kind::Key),
+            value: matrix(Kind::Value),
+            out: matrix(Kind::Out),
+            query_bias: vector(Kind::QueryBias),
+            key_bias: vector(Kind::KeyBias),
+            value_bias: vector(Kind::ValueBias),
+            out_bias: vector(Kind::OutBias),
+            query_norm: vector(Kind::QueryNorm),
+            key_norm: vector(Kind::KeyNorm),
+            ffn_norm: vector(Kind::FfnNorm).unwrap_or_default(),
+            gate: matrix(Kind::Gate),
+            up: matrix(Kind::Up),
+            down: matrix(Kind::Down),
+        }
+    }
+
+    /// The tensor at `slot`, where it has one.
+    fn bind(&self, slot: &Slot) -> Option<TensorRef<'a>> {
+        let format = Format::from_id(slot.format)?;
+        let (rows, cols) = (slot.rows as usize, slot.cols as usize);
+        let len = format.row_bytes(cols as u64)? as usize * rows;
+        let data = self.files.get(slot.file as usize)?.bytes.get(slot.offset as usize..)?.get(..len)?;
+        TensorRef::new(format, rows, cols, data)
+    }
+}
+
+fn find_in_layer(parts: &Parts<'_>, config: &Config, layer: usize, tensor: &Tensor) -> Result<Slot, LoadError> {
+    let name = Name::format(format_args!("blk.{layer}.{}", tensor.suffix));
+    let fail = |fault| Err(LoadError::Tensor(name, fault));
+    let found = parts.find(name.as_str());
+    match (found, config.arch.presence(tensor.part)) {
+        (None, Presence::Required) => fail(Fault::Missing),
+        (None, _) => Ok(Slot::NONE),
+        (Some(_), Presence::Absent) => fail(Fault::Unexpected),
+        (Some((file, info)), _) => {
+            let shape = [config.dim(tensor.rows), config.dim(tensor.cols)];
+            check(name.as_str(), &info, shape, tensor.rows == Dim::One)?;
+            // Errs where the bytes are not in memory.
+            info.bind(parts.parts()[file].bytes)?;
+            Ok(Slot {
+                offset: info.offset,
+                rows: shape[0] as u32,
+                cols: shape[1] as u32,
+                file: file as u32,
+                format: info.format as u32,
+            })
+        }
+    }
+}
+
+/// Errs unless the tensor has `shape` (rows, columns) and, for a vector, is F32.
+fn check(name: &str, info: &TensorInfo<'_>, shape: [usize; 2], vector: bool) -> Result<(), LoadError> {
+    let have = [info.dims[1].saturating_mul(info.dims[2]).saturating_mul(info.dims[3]), info.dims[0]];
+    let want = shape.map(|n| n as u64);
+    if have != want {
+        return Err(LoadError::Tensor(Name::new(name), Fault::Shape { have, want }));
+    }
+    if vector && info.format != Format::F32 {
+        return Err(LoadError::Tensor(Name::new(name), Fault::NotF32));
+    }
+    Ok(())
+}
+
+fn required<'a>(parts: &Parts<'a>, name: &str, rows: usize, cols: usize) -> Result<TensorRef<'a>, LoadError> {
+    let (file, info) = parts.find(name).ok_or(LoadError::Tensor(Name::new(name), Fault::Missing))?;
+    check(name, &info, [rows, cols], false)?;
+    Ok(info.bind(parts.parts()[file].bytes)?)
+}
+
+fn vector<'a>(parts: &Parts<'a>, name: &str, len: usize) -> Result<&'a [u8], LoadError> {
+    let (file, info) = parts.find(name).ok_or(LoadError::Tensor(Name::new(name), Fault::Missing))?;
+    check(name, &info, [1, len], true)?;
+    Ok(info.bind(parts.parts()[file].bytes)?.data())
+}
