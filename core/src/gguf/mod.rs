@@ -29,8 +29,10 @@
 //! ```
 
 mod cursor;
+pub mod emit;
 mod error;
 mod names;
+mod split;
 mod tensor;
 mod value;
 
@@ -40,6 +42,7 @@ use names::{duplicate, read_name};
 use value::read_type;
 
 pub use error::{Fault, GgufError, Subject};
+pub use split::{Part, Parts, SPLIT_SUFFIX, SplitName, split_name};
 pub use tensor::{MAX_TENSOR_NAME, TensorInfo, TensorRef};
 pub use value::{Array, Strings, Value, ValueType};
 
@@ -171,12 +174,13 @@ impl<'a> Gguf<'a> {
             if t.offset < free {
                 return fail(Fault::Overlap);
             }
-            let end = t.offset.saturating_add(t.size);
-            let in_file = end.saturating_add(self.data_start);
-            if in_file > file_len {
-                return fail(Fault::PastEnd { end: in_file, file_len });
+            let end = t.offset.checked_add(t.size);
+            let in_file = end.and_then(|end| end.checked_add(self.data_start));
+            let past_end = Fault::PastEnd { end: in_file.unwrap_or(u64::MAX), file_len };
+            match end.filter(|_| in_file.is_some_and(|e| e <= file_len)) {
+                Some(end) => free = end,
+                None => return fail(past_end),
             }
-            free = end;
         }
         Ok(())
     }
@@ -266,7 +270,7 @@ impl<'a> Gguf<'a> {
     pub fn u32(&self, key: &str) -> Result<Option<u32>, GgufError> {
         let Some(entry) = self.find(key) else { return Ok(None) };
         let value = entry.value.integer().ok_or_else(|| entry.wrong_type("an integer"))?;
-        u32::try_from(value).map(Some).map_err(|_| entry.err(Fault::OutOfRange(value)))
+        u32::try_from(value).map(Some).map_err(|_| entry.out_of_range(value))
     }
 
     /// The number of `key`, of either floating-point type.
@@ -292,10 +296,16 @@ impl<'a> Gguf<'a> {
     pub fn array_of(&self, key: &str, item: ValueType) -> Result<Option<Array<'a>>, GgufError> {
         let wanted = match item {
             ValueType::Str => "an array of strings",
+            ValueType::Array => "an array of arrays",
+            ValueType::Bool => "an array of bools",
             ValueType::F32 => "an array of f32s",
+            ValueType::F64 => "an array of f64s",
             ValueType::I32 => "an array of i32s",
             ValueType::U32 => "an array of u32s",
-            _ => "an array of another type",
+            ValueType::I64 => "an array of i64s",
+            ValueType::U64 => "an array of u64s",
+            ValueType::I8 | ValueType::U8 => "an array of bytes of the right sign",
+            ValueType::I16 | ValueType::U16 => "an array of 16-bit integers of the right sign",
         };
         self.typed(key, wanted, |v| match v {
             Value::Array(a) if a.item_type() == item => Some(a),
@@ -388,6 +398,12 @@ struct Entry<'a> {
 impl Entry<'_> {
     fn err(&self, fault: Fault) -> GgufError {
         GgufError::new(self.at as u64, Subject::Key(Name::new(self.key)), fault)
+    }
+
+    fn out_of_range(&self, value: i128) -> GgufError {
+        // Every integer type's values lie within 64 bits of zero.
+        let size = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
+        self.err(Fault::OutOfRange { negative: value < 0, size })
     }
 
     fn wrong_type(&self, wanted: &'static str) -> GgufError {
