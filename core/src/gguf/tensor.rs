@@ -60,6 +60,14 @@ impl<'a> TensorInfo<'a> {
         Self::read_rest(c, name).map_err(|e| GgufError { about: Subject::Tensor(Name::new(name)), ..e })
     }
 
+    /// The name of an entry that [`Self::read`] has proven, passing over it.
+    pub(super) fn pass(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+        let name = c.text("").ok()?;
+        let n_dims = c.u32("").ok()?;
+        c.take(u64::from(n_dims) * 8 + 12, "").ok()?;
+        Some(name)
+    }
+
     fn read_rest(c: &mut Cursor<'a>, name: &'a str) -> Result<Self, GgufError> {
         let shape = *c;
         let n_dims = c.u32("tensor shape")?;
