@@ -29,11 +29,14 @@ impl<'a> Cursor<'a> {
 
     /// The next `n` bytes; `what` names them in the error.
     pub(super) fn take(&mut self, n: u64, what: &'static str) -> Result<&'a [u8], GgufError> {
-        let ends = self.err(Fault::Ends { what, need: n });
-        let end = usize::try_from(n).ok().and_then(|n| self.at.checked_add(n)).ok_or(ends)?;
-        let taken = self.bytes.get(self.at..end).ok_or(ends)?;
-        self.at = end;
-        Ok(taken)
+        let end = usize::try_from(n).ok().and_then(|n| self.at.checked_add(n));
+        match end.and_then(|end| self.bytes.get(self.at..end)) {
+            Some(taken) => {
+                self.at += taken.len();
+                Ok(taken)
+            }
+            None => Err(self.err(Fault::Ends { what, need: n })),
+        }
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], GgufError> {

@@ -125,7 +125,12 @@ pub enum Fault {
         wanted: &'static str,
     },
     /// An integer outside the range that the model needs.
-    OutOfRange(i128),
+    OutOfRange {
+        /// Whether it is below zero.
+        negative: bool,
+        /// Its distance from zero.
+        size: u64,
+    },
     /// A split model of `want` files, of which `have` were given.
     Parts {
         /// Files given.
@@ -224,7 +229,9 @@ impl fmt::Display for Fault {
                 let (a, s) = if array { ("array of ", "s") } else { ("", "") };
                 write!(f, "is {a}{found}{s}, not {wanted}")
             }
-            Fault::OutOfRange(value) => write!(f, "{value} is out of range"),
+            Fault::OutOfRange { negative, size } => {
+                write!(f, "{}{size} is out of range", if negative { "-" } else { "" })
+            }
             Fault::Parts { have, want } => {
                 write!(f, "a model split into {want} files, of which {have} given")
             }
@@ -260,9 +267,10 @@ impl Fault {
             Fault::PartTensors { .. } | Fault::PartKey(_) => {
                 "the parts are not of one model, download them again"
             }
-            Fault::WrongType { .. } | Fault::OutOfRange(_) | Fault::Blocks { .. } | Fault::LongName(_) => {
-                "re-convert or download it again"
-            }
+            Fault::WrongType { .. }
+            | Fault::OutOfRange { .. }
+            | Fault::Blocks { .. }
+            | Fault::LongName(_) => "re-convert or download it again",
             Fault::NotInMemory => "use a 64-bit system",
             _ => "it is damaged or badly made, download it again or re-convert it",
         }

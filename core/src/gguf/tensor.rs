@@ -60,17 +60,25 @@ impl<'a> TensorInfo<'a> {
         Self::read_rest(c, name).map_err(|e| GgufError { about: Subject::Tensor(Name::new(name)), ..e })
     }
 
+    /// The name of an entry that [`Self::read`] has proven, passing over it.
+    pub(super) fn pass(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+        let name = c.text("").ok()?;
+        let n_dims = c.u32("").ok()?;
+        c.take(u64::from(n_dims) * 8 + 12, "").ok()?;
+        Some(name)
+    }
+
     fn read_rest(c: &mut Cursor<'a>, name: &'a str) -> Result<Self, GgufError> {
         let shape = *c;
         let n_dims = c.u32("tensor shape")?;
         let mut dims = [1u64; 4];
         let used = usize::try_from(n_dims).ok().filter(|n| *n > 0).and_then(|n| dims.get_mut(..n));
-        for dim in used.ok_or(shape.err(Fault::Dims(n_dims)))? {
+        for dim in used.ok_or_else(|| shape.err(Fault::Dims(n_dims)))? {
             *dim = c.u64("tensor shape")?;
         }
         let kind = *c;
         let id = c.u32("tensor type")?;
-        let format = Format::from_id(id).ok_or(kind.err(Fault::TensorType(id)))?;
+        let format = Format::from_id(id).ok_or_else(|| kind.err(Fault::TensorType(id)))?;
         let offset = c.u64("tensor offset")?;
         if dims.contains(&0) {
             return Err(shape.err(Fault::ZeroDim));
@@ -82,7 +90,7 @@ impl<'a> TensorInfo<'a> {
         let size = format
             .row_bytes(cols)
             .and_then(|row| rest.into_iter().try_fold(row, u64::checked_mul))
-            .ok_or(shape.err(Fault::Overflow))?;
+            .ok_or_else(|| shape.err(Fault::Overflow))?;
         Ok(Self { name, dims, n_dims, format, offset, size })
     }
 }

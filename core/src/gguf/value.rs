@@ -173,14 +173,14 @@ impl<'a> Value<'a> {
 }
 
 pub(super) fn read_str<'a>(c: &mut Cursor<'a>, what: &'static str) -> Result<&'a str, GgufError> {
-    let not_utf8 = c.err(Fault::NotUtf8);
-    core::str::from_utf8(c.text(what)?).map_err(|_| not_utf8)
+    let start = *c;
+    core::str::from_utf8(c.text(what)?).map_err(|_| start.err(Fault::NotUtf8))
 }
 
 pub(super) fn read_type(c: &mut Cursor<'_>) -> Result<ValueType, GgufError> {
     let start = *c;
     let id = c.u32("value type")?;
-    ValueType::from_id(id).ok_or(start.err(Fault::UnknownValueType(id)))
+    ValueType::from_id(id).ok_or_else(|| start.err(Fault::UnknownValueType(id)))
 }
 
 fn read_bool(c: &mut Cursor<'_>) -> Result<bool, GgufError> {
@@ -215,7 +215,12 @@ impl<'a> Array<'a> {
     pub fn new(item: ValueType, len: usize, bytes: &'a [u8]) -> Result<Self, GgufError> {
         let mut c = Cursor::new(bytes, 0);
         let array = Self::read_items(&mut c, item, len as u64, 0, &|_| None)?;
-        if c.left() > 0 { Err(c.err(Fault::Overflow)) } else { Ok(array) }
+        let extra = Fault::TooMany {
+            what: "bytes of array",
+            count: bytes.len() as u64,
+            max: array.bytes.len() as u64,
+        };
+        if c.left() > 0 { Err(c.err(extra)) } else { Ok(array) }
     }
 
     fn read(
@@ -237,11 +242,11 @@ impl<'a> Array<'a> {
     ) -> Result<Self, GgufError> {
         let start = *c;
         let need = len.checked_mul(item.size().unwrap_or(item.least()));
-        let ends = start.err(Fault::Ends { what: "array", need: need.unwrap_or(u64::MAX) });
+        let ends = || start.err(Fault::Ends { what: "array", need: need.unwrap_or(u64::MAX) });
         // Every item takes at least a byte, so a count that passes is bounded by
         // the file and fits `usize`.
         if need.is_none_or(|need| need > c.left()) {
-            return Err(ends);
+            return Err(ends());
         }
         match (item.size(), skip(start.at())) {
             (Some(size), _) => _ = c.take(len * size, "array")?,
@@ -256,7 +261,7 @@ impl<'a> Array<'a> {
             bad.take(i as u64, "array")?;
             return Err(bad.err(Fault::BadBool(bytes[i])));
         }
-        Ok(Self { item, len: usize::try_from(len).map_err(|_| ends)?, bytes })
+        Ok(Self { item, len: usize::try_from(len).map_err(|_| ends())?, bytes })
     }
 
     /// Items in it.
