@@ -19,22 +19,22 @@ plain!(u8, i8, u16, i16, u32, i32, u64, f32);
 /// Where a tensor lies: an entry of the weight table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// First byte in its file.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Rows.
-    pub rows: u32,
+    pub(crate) rows: u32,
     /// Columns.
-    pub cols: u32,
+    pub(crate) cols: u32,
     /// Which file of the model.
-    pub file: u32,
+    pub(crate) file: u32,
     /// ggml's type id; [`Slot::NONE`] has none that we read.
-    pub format: u32,
+    pub(crate) format: u32,
 }
 
 impl Slot {
     /// No tensor.
-    pub const NONE: Self = Self { offset: 0, rows: 0, cols: 0, file: 0, format: u32::MAX };
+    pub(crate) const NONE: Self = Self { offset: 0, rows: 0, cols: 0, file: 0, format: u32::MAX };
 }
 
 const _: () = assert!(size_of::<Slot>() == 24, "no padding");

@@ -8,6 +8,7 @@
 //!
 //! Every table gives the same bits. The scalar one is the reference.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "lanes, tokens and blocks are counted, not iterated")]
 
 mod generic;
 mod lanes;
@@ -81,17 +82,18 @@ struct Table {
 /// the CPU features, and gathers them in `KERNELS`.
 macro_rules! stamp {
     ($lanes:ty, $isa:expr $(, #[$feature:meta])?) => {
-        const _: () = ();
         /// The table of this instruction set.
         pub(in crate::kernels) static KERNELS: $crate::kernels::Table = {
             use core::ops::Range;
+            use $crate::kernels::generic::float::{Bf16, F16, F32};
+            use $crate::kernels::generic::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
+            use $crate::kernels::generic::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
             use $crate::kernels::generic::{attend, matmul, quantize, steps};
-            use $crate::quant::Format;
 
             $(#[$feature])?
-            unsafe fn mat<const F: u32>(p: &matmul::Product, rows: Range<usize>) {
+            unsafe fn mat<R: matmul::RowDot>(p: &matmul::Product, rows: Range<usize>) {
                 // SAFETY: the caller of a table's function keeps its contract.
-                unsafe { matmul::matmul::<$lanes>(F, p, rows) }
+                unsafe { matmul::matmul::<$lanes, R>(p, rows) }
             }
             $(#[$feature])?
             unsafe fn quantize_80(x: &[f32], q: &mut [i8], d: &mut [f32], s: &mut [i16]) {
@@ -130,23 +132,23 @@ macro_rules! stamp {
             }
             $crate::kernels::Table {
                 isa: $isa,
-                // In the order of `Format::ALL`; a test checks it.
+                // In the order of `Format::ALL`; the tests would notice another.
                 matmul: [
-                    mat::<{ Format::F32 as u32 }>,
-                    mat::<{ Format::F16 as u32 }>,
-                    mat::<{ Format::Bf16 as u32 }>,
-                    mat::<{ Format::Q4_0 as u32 }>,
-                    mat::<{ Format::Q4_1 as u32 }>,
-                    mat::<{ Format::Q5_0 as u32 }>,
-                    mat::<{ Format::Q5_1 as u32 }>,
-                    mat::<{ Format::Q8_0 as u32 }>,
-                    mat::<{ Format::Q2K as u32 }>,
-                    mat::<{ Format::Q3K as u32 }>,
-                    mat::<{ Format::Q4K as u32 }>,
-                    mat::<{ Format::Q5K as u32 }>,
-                    mat::<{ Format::Q6K as u32 }>,
-                    mat::<{ Format::Iq4Nl as u32 }>,
-                    mat::<{ Format::Iq4Xs as u32 }>,
+                    mat::<F32>,
+                    mat::<F16>,
+                    mat::<Bf16>,
+                    mat::<Q4_0>,
+                    mat::<Q4_1>,
+                    mat::<Q5_0>,
+                    mat::<Q5_1>,
+                    mat::<Q8_0>,
+                    mat::<Q2K>,
+                    mat::<Q3K>,
+                    mat::<Q4K>,
+                    mat::<Q5K>,
+                    mat::<Q6K>,
+                    mat::<Iq4Nl>,
+                    mat::<Iq4Xs>,
                 ],
                 quantize_80,
                 quantize_8k,

@@ -51,7 +51,7 @@ unsafe impl<T: Send> Sync for Rows<'_, T> {}
 impl<'a, T> Rows<'a, T> {
     /// Rows of `len` elements. Panics when the slice is not whole rows.
     pub fn new(slice: &'a mut [T], len: usize) -> Self {
-        assert!(len > 0 && slice.len() % len == 0, "not whole rows");
+        assert!(len > 0 && slice.len().is_multiple_of(len), "not whole rows");
         Self { first: slice.as_mut_ptr(), len, count: slice.len() / len, slice: PhantomData }
     }
 }

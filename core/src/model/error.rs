@@ -7,7 +7,7 @@ use crate::arena::ArenaFull;
 use crate::gguf::GgufError;
 
 /// A model that cannot be run: what is wrong, where, and what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadError {
     /// The file itself.
     Gguf(GgufError),
@@ -22,7 +22,7 @@ pub enum LoadError {
 }
 
 /// What is wrong with a key, tensor or option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// It is not there.
     Missing,

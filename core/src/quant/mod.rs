@@ -143,7 +143,7 @@ impl Format {
     /// Bytes of a row of `cols` weights, where `cols` is whole blocks and the
     /// size can be represented.
     pub const fn row_bytes(self, cols: u64) -> Option<u64> {
-        if cols % self.block_len() as u64 != 0 {
+        if !cols.is_multiple_of(self.block_len() as u64) {
             return None;
         }
         (cols / self.block_len() as u64).checked_mul(self.block_bytes() as u64)

@@ -11,7 +11,7 @@ use crate::kernels::lanes::Lanes;
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 /// ln 2 in two parts; the first has nine trailing zero bits, so that its
 /// product with n is exact.
-const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Adding 1.5·2²³ rounds to an integer.
 const ROUND: f32 = 12_582_912.0;

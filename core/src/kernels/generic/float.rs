@@ -21,9 +21,9 @@ pub(super) trait FloatWeight {
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F;
 }
 
-pub(super) struct F32;
-pub(super) struct F16;
-pub(super) struct Bf16;
+pub(in crate::kernels) struct F32;
+pub(in crate::kernels) struct F16;
+pub(in crate::kernels) struct Bf16;
 
 macro_rules! float_weight {
     ($name:ident, $load:ident) => {

@@ -4,12 +4,12 @@ use super::matmul::{Block, Min};
 use crate::kernels::lanes::Lanes;
 use crate::quant::{Format, IQ4_VALUES, k3_scales, k4_scales_mins};
 
-pub(super) struct Q2K;
-pub(super) struct Q3K;
-pub(super) struct Q4K;
-pub(super) struct Q5K;
-pub(super) struct Q6K;
-pub(super) struct Iq4Xs;
+pub(in crate::kernels) struct Q2K;
+pub(in crate::kernels) struct Q3K;
+pub(in crate::kernels) struct Q4K;
+pub(in crate::kernels) struct Q5K;
+pub(in crate::kernels) struct Q6K;
+pub(in crate::kernels) struct Iq4Xs;
 
 /// Runs `$body` with the constant `$j` bound to 0, 1, 2, 3: shifts need
 /// constants.

@@ -6,7 +6,7 @@ use crate::quant::{Format, IQ4_VALUES};
 
 macro_rules! legacy {
     ($name:ident, $d:expr, $min:expr, $dot:ident, |$w:ident| $decode:expr) => {
-        pub(super) struct $name;
+        pub(in crate::kernels) struct $name;
 
         impl Block for $name {
             const FORMAT: Format = Format::$name;

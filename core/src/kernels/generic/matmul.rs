@@ -16,9 +16,6 @@
 
 use core::ops::Range;
 
-use super::float::{Bf16, F16, F32, FloatWeight};
-use super::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
-use super::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::kernels::lanes::Lanes;
 use crate::quant::Format;
 
@@ -29,7 +26,7 @@ const TILE: usize = 4;
 const AHEAD: usize = 2048;
 
 /// Where a block keeps its second half-precision number, and what it scales.
-pub(super) enum Min {
+pub(in crate::kernels) enum Min {
     /// There is none: weight = d·q.
     None,
     /// At this byte; weight = d·q − min·m, `m` per group; sums come from `dot`.
@@ -39,7 +36,7 @@ pub(super) enum Min {
 }
 
 /// A quantised format: its place for scales and its integer dot.
-pub(super) trait Block {
+pub(in crate::kernels) trait Block {
     /// Which format.
     const FORMAT: Format;
     /// Byte of the half-precision scale.
@@ -86,35 +83,20 @@ pub(in crate::kernels) struct Product {
 // `out` to different threads and shares the rest read-only.
 unsafe impl Sync for Product {}
 
-/// Computes rows `rows` of the product `p` for weights in `format`.
-///
-/// # Safety
-/// The CPU has `L`'s features, and `p` describes valid memory for `rows`.
-#[inline(always)]
-pub(in crate::kernels) unsafe fn matmul<L: Lanes>(format: u32, p: &Product, rows: Range<usize>) {
-    macro_rules! by_format {
-        ($($block:ident),*; $($float:ident),*) => {
-            match format {
-                $(f if f == $block::FORMAT as u32 => unsafe { each::<L, Quantised<$block>>(p, rows) },)*
-                $(f if f == $float::FORMAT as u32 => unsafe { each::<L, $float>(p, rows) },)*
-                _ => unreachable!("not a weight format"),
-            }
-        };
-    }
-    // SAFETY: the caller's promise, passed on.
-    by_format!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs; F32, F16, Bf16)
-}
-
-/// Dots one row of weights with `T` tokens.
-pub(super) trait RowDot {
+/// Dots one row of weights with `T` tokens: what a format supplies.
+pub(in crate::kernels) trait RowDot {
     /// # Safety
     /// As for [`matmul`]; `first + T` is at most the number of tokens.
     unsafe fn row<L: Lanes, const T: usize>(w: *const u8, cols: usize, x: &Operand, first: usize)
     -> [f32; T];
 }
 
+/// Computes rows `rows` of the product `p` for weights in the format of `R`.
+///
+/// # Safety
+/// The CPU has `L`'s features, and `p` describes valid memory for `rows`.
 #[inline(always)]
-unsafe fn each<L: Lanes, R: RowDot>(p: &Product, rows: Range<usize>) {
+pub(in crate::kernels) unsafe fn matmul<L: Lanes, R: RowDot>(p: &Product, rows: Range<usize>) {
     for row in rows {
         // SAFETY: `row` and the tokens are within what the caller promised.
         unsafe {
@@ -140,10 +122,7 @@ unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]
     }
 }
 
-/// The driver over a [`Block`].
-struct Quantised<B>(B);
-
-impl<B: Block> RowDot for Quantised<B> {
+impl<B: Block> RowDot for B {
     #[inline(always)]
     unsafe fn row<L: Lanes, const T: usize>(
         w: *const u8,

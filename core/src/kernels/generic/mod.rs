@@ -2,9 +2,9 @@
 
 pub(super) mod attend;
 mod exp;
-mod float;
-mod k_quants;
-mod legacy;
+pub(super) mod float;
+pub(super) mod k_quants;
+pub(super) mod legacy;
 pub(super) mod matmul;
 pub(super) mod quantize;
 pub(super) mod steps;

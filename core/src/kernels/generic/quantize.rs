@@ -43,8 +43,7 @@ unsafe fn one_block<L: Lanes>(x: &[f32], q: &mut [i8]) -> f32 {
     // SAFETY: `x` and `q` have the same length, a multiple of 8.
     unsafe {
         let largest = max_abs::<L>(x);
-        // Written so that a NaN counts as zero too.
-        if !(largest >= TINY) {
+        if largest < TINY {
             q.fill(0);
             return 0.0;
         }
