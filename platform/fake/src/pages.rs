@@ -29,7 +29,14 @@ pub struct MemPages {
     mappable: bool,
     good_reads: usize,
     pin_limit: u64,
-    log: Mutex<Vec<Event>>,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    events: Vec<Event>,
+    reads: usize,
+    pinned: u64,
 }
 
 impl MemPages {
@@ -40,7 +47,7 @@ impl MemPages {
             mappable: true,
             good_reads: usize::MAX,
             pin_limit: u64::MAX,
-            log: Mutex::new(Vec::new()),
+            log: Mutex::default(),
         }
     }
 
@@ -65,12 +72,12 @@ impl MemPages {
 
     /// All that was asked, in order.
     pub fn events(&self) -> Vec<Event> {
-        self.log().clone()
+        self.log().events.clone()
     }
 
     /// How often `read` was called.
     pub fn reads(&self) -> usize {
-        self.count(|e| matches!(e, Event::Read(_)))
+        self.log().reads
     }
 
     /// How often `prefetch` was called.
@@ -85,23 +92,16 @@ impl MemPages {
 
     /// Bytes pinned so far; a byte pinned twice counts twice.
     pub fn pinned(&self) -> u64 {
-        pinned(&self.log())
+        self.log().pinned
     }
 
     fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
-        self.log().iter().filter(|e| which(e)).count()
+        self.log().events.iter().filter(|e| which(e)).count()
     }
 
-    fn log(&self) -> MutexGuard<'_, Vec<Event>> {
+    fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn pinned(log: &[Event]) -> u64 {
-    log.iter().fold(0, |sum, event| match event {
-        Event::Pin(range, Pin::Pinned) => sum + length(range),
-        _ => sum,
-    })
 }
 
 fn length(range: &Range<u64>) -> u64 {
@@ -121,8 +121,9 @@ impl Pages for MemPages {
         let err = PageError { at, len: into.len() };
         let nth = {
             let mut log = self.log();
-            log.push(Event::Read(at..at.saturating_add(into.len() as u64)));
-            log.iter().filter(|e| matches!(e, Event::Read(_))).count()
+            log.events.push(Event::Read(at..at.saturating_add(into.len() as u64)));
+            log.reads += 1;
+            log.reads
         };
         let start = usize::try_from(at).map_err(|_| err)?;
         let end = start.checked_add(into.len()).ok_or(err)?;
@@ -132,23 +133,24 @@ impl Pages for MemPages {
     }
 
     fn prefetch(&self, range: Range<u64>) {
-        self.log().push(Event::Prefetch(range));
+        self.log().events.push(Event::Prefetch(range));
     }
 
     fn release(&self, range: Range<u64>) {
-        self.log().push(Event::Release(range));
+        self.log().events.push(Event::Release(range));
     }
 
     /// Refuses what cannot be mapped, passes the end or passes the limit.
     fn pin(&self, range: Range<u64>) -> Pin {
         let mut log = self.log();
-        let total = pinned(&log).saturating_add(length(&range));
+        let total = log.pinned.saturating_add(length(&range));
         let answer = if self.mappable && range.end <= self.len() && total <= self.pin_limit {
+            log.pinned = total;
             Pin::Pinned
         } else {
             Pin::Refused
         };
-        log.push(Event::Pin(range, answer));
+        log.events.push(Event::Pin(range, answer));
         answer
     }
 }
