@@ -1,1 +1,22 @@
-//! Linux shim.
+//! The Linux shim: what Linux and Android supply to the core, and nothing
+//! that decides.
+//!
+//! - [`MappedFile`]: a model file as [`Pages`](katydid_core::port::Pages).
+//! - [`Pool`]: threads as [`Workers`](katydid_core::port::Workers).
+//! - [`MonotonicClock`]: time as [`Clock`](katydid_core::port::Clock).
+//! - [`cpu_caps`], [`default_threads`]: what the processor can do.
+//! - [`rss`], [`vm_hwm`]: what the process occupies, for statistics.
+
+mod caps;
+mod clock;
+mod cpus;
+mod memory;
+mod pages;
+mod workers;
+
+pub use caps::cpu_caps;
+pub use clock::MonotonicClock;
+pub use cpus::default_threads;
+pub use memory::{Rss, rss, vm_hwm};
+pub use pages::{MappedFile, OpenCause, OpenError};
+pub use workers::{Pinning, Pool};
