@@ -390,8 +390,14 @@ fn attention_agrees_bit_for_bit_and_with_f64() {
         }
         let scores: Vec<f64> = (0..tokens)
             .map(|t| {
-                let dot: f64 = (0..head_dim).map(|i| f64::from(q[i]) * cache.value(t, i, false)).sum();
-                dot / (head_dim as f64).sqrt()
+                // The kernel meets keys with the query in half precision too.
+                let dot: f64 = (0..head_dim)
+                    .map(|i| {
+                        let scaled = q[i] * (core::f32::consts::LOG2_E / libm::sqrtf(head_dim as f32));
+                        half::f16::from_f32_const(scaled).to_f64_const() * cache.value(t, i, false)
+                    })
+                    .sum();
+                dot * core::f64::consts::LN_2
             })
             .collect();
         let max = scores.iter().copied().fold(f64::MIN, f64::max);

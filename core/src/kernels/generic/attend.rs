@@ -3,15 +3,19 @@
 //! Each page of up to [`PAGE`] tokens yields a partial result on its own:
 //!
 //! ```text
-//! m = max score, l = Σ e^(score − m), o = Σ e^(score − m)·v
+//! m = max score, l = Σ 2^(score − m), o = Σ 2^(score − m)·v
 //! ```
+//!
+//! The query is multiplied by log₂e/√d and rounded to half precision, the
+//! precision of the keys it meets: so scores are exponents of two as they come,
+//! and a kernel may multiply halves directly where the CPU can.
 //!
 //! and partials are merged in the order of pages, rescaled to the larger
 //! maximum. So a page's partial can be computed anywhere, and the result does
 //! not depend on who computed it or how many queries were in the batch.
 
-use super::exp::exp;
-use super::steps::max_lane;
+use super::exp::exp2;
+use super::steps::{max_lane, to_f16};
 use crate::kernels::lanes::Lanes;
 
 /// Tokens per page of the cache.
@@ -60,13 +64,13 @@ pub(in crate::kernels) unsafe fn attend<L: Lanes>(h: &Head) {
     // SAFETY: the caller's promise; pages hold `PAGE` rows, the last fewer.
     unsafe {
         core::ptr::copy_nonoverlapping(h.q, q.as_mut_ptr(), h.head_dim);
-        let scale = 1.0 / crate::math::sqrt(h.head_dim as f32);
+        round_query::<L>(&mut q, row, core::f32::consts::LOG2_E / crate::math::sqrt(h.head_dim as f32));
         let (mut page, mut left) = (0, h.tokens);
         while left > 0 {
             let n = left.min(PAGE);
             let k = h.k.add(page * h.page_stride);
             let v = h.v.add(page * h.page_stride);
-            one_page::<L>(&mut state, &q, k, v, row, n, scale);
+            one_page::<L>(&mut state, &q, k, v, row, n);
             page += 1;
             left -= n;
         }
@@ -81,6 +85,28 @@ pub(in crate::kernels) unsafe fn attend<L: Lanes>(h: &Head) {
     }
 }
 
+/// q = half(q · scale), over `row` numbers.
+#[inline(always)]
+unsafe fn round_query<L: Lanes>(q: &mut [f32; MAX_HEAD_DIM], row: usize, scale: f32) {
+    let mut half = [0u16; MAX_HEAD_DIM];
+    // SAFETY: `row` is a multiple of 8 and at most MAX_HEAD_DIM.
+    unsafe {
+        let scale = L::f_splat(scale);
+        let mut i = 0;
+        while i < row {
+            let p = q.as_mut_ptr().add(i);
+            L::f_store(p, L::f_mul(L::f_load(p), scale));
+            i += 8;
+        }
+        to_f16::<L>(q.as_ptr(), half.as_mut_ptr(), row);
+        let mut i = 0;
+        while i < row {
+            L::f_store(q.as_mut_ptr().add(i), L::f_from_f16(half.as_ptr().add(i)));
+            i += 8;
+        }
+    }
+}
+
 /// Adds one page of `n` tokens.
 #[inline(always)]
 unsafe fn one_page<L: Lanes>(
@@ -90,18 +116,17 @@ unsafe fn one_page<L: Lanes>(
     v: *const u16,
     row: usize,
     n: usize,
-    scale: f32,
 ) {
     let mut weights = [f32::NEG_INFINITY; PAGE];
     // SAFETY: `n` rows of `row` numbers at `k` and `v`; `row` is a multiple of
     // 8 and at most MAX_HEAD_DIM.
     unsafe {
         scores::<L>(&mut weights, q, k, row, n);
-        let (page_max, page_sum) = softmax::<L>(&mut weights, n, scale);
+        let (page_max, page_sum) = softmax::<L>(&mut weights, n);
         let max = if page_max > state.max { page_max } else { state.max };
         let changes = [state.max - max, page_max - max, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         let mut factors = [0.0f32; 8];
-        L::f_store(factors.as_mut_ptr(), exp::<L>(L::f_load(changes.as_ptr())));
+        L::f_store(factors.as_mut_ptr(), exp2::<L>(L::f_load(changes.as_ptr())));
         state.max = max;
         state.sum = state.sum * factors[0] + page_sum * factors[1];
         add_values::<L>(&mut state.out, &weights, v, row, n, factors);
@@ -149,27 +174,24 @@ unsafe fn scores<L: Lanes>(
     }
 }
 
-/// Scales `n` scores, turns them into e^(score − max); gives max and sum.
+/// Turns `n` scores into 2^(score − max); gives max and sum.
 /// Entries past `n` are −∞ and become 0.
 #[inline(always)]
-unsafe fn softmax<L: Lanes>(scores: &mut [f32; PAGE], n: usize, scale: f32) -> (f32, f32) {
+unsafe fn softmax<L: Lanes>(scores: &mut [f32; PAGE], n: usize) -> (f32, f32) {
     let p = scores.as_mut_ptr();
     // SAFETY: whole eights below PAGE.
     unsafe {
-        let scale = L::f_splat(scale);
         let mut max = L::f_splat(f32::NEG_INFINITY);
         let mut i = 0;
         while i < n {
-            let s = L::f_mul(L::f_load(p.add(i)), scale);
-            L::f_store(p.add(i), s);
-            max = L::f_max(s, max);
+            max = L::f_max(L::f_load(p.add(i)), max);
             i += 8;
         }
         let max = max_lane::<L>(max);
         let (top, mut sum) = (L::f_splat(max), L::f_splat(0.0));
         let mut i = 0;
         while i < n {
-            let e = exp::<L>(L::f_sub(L::f_load(p.add(i)), top));
+            let e = exp2::<L>(L::f_sub(L::f_load(p.add(i)), top));
             L::f_store(p.add(i), e);
             sum = L::f_add(sum, e);
             i += 8;

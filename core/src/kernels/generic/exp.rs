@@ -24,7 +24,6 @@ const HIGHEST: f32 = 88.0;
 /// See [`Lanes`].
 #[inline(always)]
 pub(super) unsafe fn exp<L: Lanes>(x: L::F) -> L::F {
-    const TAYLOR: [f32; 6] = [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0];
     // SAFETY: the caller has the CPU features.
     unsafe {
         let lowest = L::f_splat(LOWEST);
@@ -33,11 +32,37 @@ pub(super) unsafe fn exp<L: Lanes>(x: L::F) -> L::F {
         let n = L::f_sub(magic, L::f_splat(ROUND));
         let r = L::f_sub(held, L::f_mul(n, L::f_splat(LN2_HIGH)));
         let r = L::f_sub(r, L::f_mul(n, L::f_splat(LN2_LOW)));
+        L::f_keep_ge(x, lowest, finish::<L>(r, magic))
+    }
+}
+
+/// 2ˣ in each lane, for x ≤ 0; zero below −125.
+///
+/// # Safety
+/// See [`Lanes`].
+#[inline(always)]
+pub(super) unsafe fn exp2<L: Lanes>(x: L::F) -> L::F {
+    // SAFETY: the caller has the CPU features.
+    unsafe {
+        let lowest = L::f_splat(-125.0);
+        let held = L::f_max(x, lowest);
+        let magic = L::f_add(held, L::f_splat(ROUND));
+        let n = L::f_sub(magic, L::f_splat(ROUND));
+        let r = L::f_mul(L::f_sub(held, n), L::f_splat(core::f32::consts::LN_2));
+        L::f_keep_ge(x, lowest, finish::<L>(r, magic))
+    }
+}
+
+/// 2ⁿ·eʳ, with n in the low bits of `magic`.
+#[inline(always)]
+unsafe fn finish<L: Lanes>(r: L::F, magic: L::F) -> L::F {
+    const TAYLOR: [f32; 7] = [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
+    // SAFETY: the caller has the CPU features.
+    unsafe {
         let mut p = L::f_splat(1.0 / 5040.0);
         for c in TAYLOR {
             p = L::f_add(L::f_mul(p, r), L::f_splat(c));
         }
-        let p = L::f_add(L::f_mul(p, r), L::f_splat(1.0));
-        L::f_keep_ge(x, lowest, L::f_mul(p, L::f_pow2(magic)))
+        L::f_mul(p, L::f_pow2(magic))
     }
 }
