@@ -168,7 +168,7 @@ impl<'a> Gguf<'a> {
         let mut free = 0;
         for (at, t) in self.raw_tensors() {
             let fail = |fault| Err(GgufError::new(at as u64, Subject::Tensor(Name::new(t.name)), fault));
-            if t.offset % alignment != 0 {
+            if !t.offset.is_multiple_of(alignment) {
                 return fail(Fault::Misaligned { offset: t.offset, alignment });
             }
             if t.offset < free {

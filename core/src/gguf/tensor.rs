@@ -84,7 +84,7 @@ impl<'a> TensorInfo<'a> {
             return Err(shape.err(Fault::ZeroDim));
         }
         let [cols, rest @ ..] = dims;
-        if cols % format.block_len() as u64 != 0 {
+        if !cols.is_multiple_of(format.block_len() as u64) {
             return Err(shape.err(Fault::Blocks { cols, format }));
         }
         let size = format

@@ -9,7 +9,7 @@ use super::*;
 use crate::quant::Format;
 use core::convert::Infallible;
 use std::vec::Vec;
-use std::{format, println, vec};
+use std::{format, println};
 
 type Made = Result<(), EmitError<Infallible>>;
 

@@ -61,9 +61,9 @@ fn parts_that_do_not_belong_together_are_refused() {
         assert!(said.contains(what), "{said}");
     };
     says(&[], "0 given");
-    says(&[a.clone()], "split into 2 files, of which 1 given");
+    says(core::slice::from_ref(&a), "split into 2 files, of which 1 given");
     says(&[b.clone(), a.clone()], "part 2 of a split model in place of part 1");
-    says(&[b.clone()], "part 2 of a split model in place of part 1");
+    says(core::slice::from_ref(&b), "part 2 of a split model in place of part 1");
     says(&[a.clone(), a.clone()], "part 1 of a split model in place of part 2");
     says(&[a.clone(), b.clone(), b.clone()], "of");
     says(&[a.clone(), part(1, 3, 3, &["c"])], "split into 3 files");
