@@ -69,7 +69,8 @@ fn raw(t: &Tokenizer<'_>, ids: &[u32]) -> Vec<u8> {
 fn known_texts_give_known_tokens_and_come_back() {
     for name in VOCABS {
         let Some(t) = vocab(name) else { continue };
-        let read = |ext| String::from_utf8(shared(&format!("vocab/ggml-vocab-{name}.gguf.{ext}")).unwrap()).unwrap();
+        let read =
+            |ext| String::from_utf8(shared(&format!("vocab/ggml-vocab-{name}.gguf.{ext}")).unwrap()).unwrap();
         let (texts, ids) = (read("inp"), read("out"));
         let texts: Vec<&str> = texts.split("\n__ggml_vocab_test__\n").filter(|t| !t.is_empty()).collect();
         let expected: Vec<Vec<u32>> =

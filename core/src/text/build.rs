@@ -161,8 +161,7 @@ impl Ids {
         let or = |id: Option<u32>, spm| {
             id.or((codec == Codec::Spm).then_some(spm)).filter(|&id| (id as usize) < tokens)
         };
-        let (bos, eos, unknown) =
-            (or(id(keys::BOS)?, 1), or(id(keys::EOS)?, 2), or(id(keys::UNKNOWN)?, 0));
+        let (bos, eos, unknown) = (or(id(keys::BOS)?, 1), or(id(keys::EOS)?, 2), or(id(keys::UNKNOWN)?, 0));
         let ends =
             [eos, id(keys::EOT)?, id(keys::EOM)?, id(keys::FIM_PAD)?, id(keys::FIM_REP)?, id(keys::FIM_SEP)?];
         Ok(Self { bos, eos, unknown, ends })
@@ -210,6 +209,7 @@ fn byte_tokens<'a>(vocab: &Vocab<'a>, ends: &Ends, table: &'a mut [u32]) -> Resu
 /// Phi-3's special tokens swallow the white space after them. GGUF has no key
 /// for it, so llama.cpp goes by the model's name, and so do we.
 fn is_phi3(name: &str) -> bool {
-    let has = |part: &str| name.as_bytes().windows(part.len()).any(|w| w.eq_ignore_ascii_case(part.as_bytes()));
+    let has =
+        |part: &str| name.as_bytes().windows(part.len()).any(|w| w.eq_ignore_ascii_case(part.as_bytes()));
     has("phi-3") || has("phi3")
 }

@@ -182,7 +182,9 @@ mod tests {
 
     #[test]
     fn byte_level_spelling_is_gpt2s() {
-        for (b, c) in [(b' ', 'Ġ'), (b'\n', 'Ċ'), (b'\t', 'ĉ'), (b'a', 'a'), (0, 'Ā'), (0xad, 'Ń'), (0xff, 'ÿ')] {
+        for (b, c) in
+            [(b' ', 'Ġ'), (b'\n', 'Ċ'), (b'\t', 'ĉ'), (b'a', 'a'), (0, 'Ā'), (0xad, 'Ń'), (0xff, 'ÿ')]
+        {
             assert_eq!(byte_of(c), Some(b));
             let piece = Piece { space: false, text: &[b] };
             let mut text = [0; 4];

@@ -68,7 +68,7 @@ impl<'a> Tokenizer<'a> {
     /// error has the exact count), when BOS or EOS is asked for and the model
     /// has none, or when the vocabulary has no token for a byte.
     ///
-    /// Time is O(n log n) for any text.
+    /// Time is O(n log n) for any text, words of any length included.
     pub fn encode(
         &self,
         text: &[u8],

@@ -214,11 +214,17 @@ mod tests {
     fn characters_stay_whole_and_the_space_leads() {
         let mut out = String::new();
         let piece = Piece { space: true, text: "aé天".as_bytes() };
-        merge(piece, Start::Char, &mut [0; 28], |_, _| NEVER, |p| {
-            out.push_str(if p.space { "_" } else { core::str::from_utf8(p.text).unwrap() });
-            out.push('|');
-            Ok(())
-        })
+        merge(
+            piece,
+            Start::Char,
+            &mut [0; 28],
+            |_, _| NEVER,
+            |p| {
+                out.push_str(if p.space { "_" } else { core::str::from_utf8(p.text).unwrap() });
+                out.push('|');
+                Ok(())
+            },
+        )
         .unwrap();
         assert_eq!(out, "_|a|é|天|");
     }

@@ -14,7 +14,8 @@
 //! - What was encoded comes back from [`Detokenizer`], byte for byte where it
 //!   was UTF-8. Exceptions: SentencePiece reads U+2581 as a space; the unknown
 //!   token has no text; Phi-3's special tokens swallow white space.
-//! - No vocabulary and no text can make it panic or take more than O(n log n).
+//! - No vocabulary and no text can make it panic. Time is O(n log n) times the
+//!   length of the longest token.
 //!
 //! # Costs
 //! Four bytes per token, and between 5 and 11 for each token and each merge in
@@ -33,6 +34,8 @@ mod merge;
 mod pre;
 mod slots;
 mod special;
+#[cfg(test)]
+mod tests;
 mod unicode;
 mod vocab;
 
