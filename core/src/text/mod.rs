@@ -21,6 +21,22 @@
 //! Four bytes per token, and between 5 and 11 for each token and each merge in
 //! the hash tables: 3.5 MB for 128k tokens and 280k merges, 0.4 MB for 32k
 //! tokens. Encoding takes [`scratch_len`] of the longest word.
+//!
+//! ```
+//! use katydid_core::arena::Arena;
+//! use katydid_core::gguf::Gguf;
+//! use katydid_core::text::{Encode, Sizes, Tables, Tokenizer, scratch_len};
+//!
+//! fn ids(file: &[u8], memory: &mut [u8], text: &str) -> Result<Vec<u32>, Box<dyn std::error::Error>> {
+//!     let gguf = Gguf::parse(file, file.len() as u64)?;
+//!     let tables = Tables::lay_out(&mut Arena::new(memory), &Sizes::of(&gguf)?)?;
+//!     let tokenizer = Tokenizer::build(&gguf, tables)?;
+//!     let (mut scratch, mut ids) = (vec![0; scratch_len(text.len())], vec![0; text.len() + 2]);
+//!     let n = tokenizer.encode(text.as_bytes(), Encode::default(), &mut scratch, &mut ids)?;
+//!     ids.truncate(n);
+//!     Ok(ids)
+//! }
+//! ```
 
 mod build;
 mod class;
