@@ -33,7 +33,10 @@ fn models() -> Vec<std::path::PathBuf> {
 #[test]
 fn error_against_the_dequantised_model() {
     let mut bad = Vec::new();
-    println!("{:<16} {:>10} {:>10} {:>6}  {:>7} {:>7}", "model", "ours", "llama.cpp", "ratio", "argmax", "theirs");
+    println!(
+        "{:<16} {:>10} {:>10} {:>6}  {:>7} {:>7}",
+        "model", "ours", "llama.cpp", "ratio", "argmax", "theirs"
+    );
     for model in models() {
         let facts = json(&model.with_extension("json"));
         let tokens = ids(&facts["tokens"]);
@@ -45,7 +48,8 @@ fn error_against_the_dequantised_model() {
         let got = all_logits(&std::fs::read(&model).unwrap(), &tokens, 32, kernels());
         assert_eq!(got.len(), want.len());
         let n = got.len() / tokens.len();
-        let same = got.chunks_exact(n).zip(want.chunks_exact(n)).filter(|(g, w)| argmax(g) == argmax(w)).count();
+        let same =
+            got.chunks_exact(n).zip(want.chunks_exact(n)).filter(|(g, w)| argmax(g) == argmax(w)).count();
         let (ours, peer) = (nmse(&got, &want), facts["peer_nmse"].as_f64().unwrap());
         let name = model.file_stem().unwrap().to_string_lossy().into_owned();
         println!(
@@ -69,7 +73,8 @@ fn same_bits_on_every_instruction_set_and_batch_size() {
         let mut first: Option<Vec<u32>> = None;
         for k in all_kernels() {
             for batch in [32, 1, 5] {
-                let bits: Vec<u32> = all_logits(&bytes, &tokens, batch, k).iter().map(|x| x.to_bits()).collect();
+                let bits: Vec<u32> =
+                    all_logits(&bytes, &tokens, batch, k).iter().map(|x| x.to_bits()).collect();
                 let same = first.get_or_insert_with(|| bits.clone()) == &bits;
                 assert!(same, "{} differs: {:?}, {batch} tokens at once", model.display(), k.isa());
             }

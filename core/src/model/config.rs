@@ -50,8 +50,8 @@ impl Config {
         let gguf = parts.meta();
         let key = "general.architecture";
         let name = gguf.str(key)?.ok_or(LoadError::Key(Name::new(key), Fault::Missing))?;
-        let arch = arch::find(name)
-            .ok_or(LoadError::Key(Name::new(key), Fault::UnknownArch(Name::new(name))))?;
+        let arch =
+            arch::find(name).ok_or(LoadError::Key(Name::new(key), Fault::UnknownArch(Name::new(name))))?;
         let keys = Keys { gguf, arch };
         let embd = keys.size("embedding_length", MAX_WIDTH)?;
         let heads = keys.size("attention.head_count", MAX_HEADS)?;

@@ -41,7 +41,11 @@ struct Room<'a> {
 
 /// Takes all memory that an engine needs; over a
 /// [`MemoryPlan`](crate::plan::MemoryPlan), says how much that is.
-fn lay_out<'a, S: Space<'a>>(space: &mut S, config: &Config, options: &Options) -> Result<Room<'a>, ArenaFull> {
+fn lay_out<'a, S: Space<'a>>(
+    space: &mut S,
+    config: &Config,
+    options: &Options,
+) -> Result<Room<'a>, ArenaFull> {
     Ok(Room {
         kv: KvCache::lay_out(space, config, options.context)?,
         rope: rope::lay_out(space, config, options.context)?,
@@ -66,7 +70,11 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Adds to `plan` what [`Engine::load`] takes with the same arguments.
-    pub fn plan(plan: &mut crate::plan::MemoryPlan, config: &Config, options: &Options) -> Result<(), LoadError> {
+    pub fn plan(
+        plan: &mut crate::plan::MemoryPlan,
+        config: &Config,
+        options: &Options,
+    ) -> Result<(), LoadError> {
         check(options)?;
         lay_out(plan, config, options)?;
         Ok(())

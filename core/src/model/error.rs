@@ -106,14 +106,18 @@ impl fmt::Display for Fault {
             Self::NotPositive(x) => write!(f, "is {x}, but must be a positive number"),
             Self::NotDivisible { value, by } => write!(f, "is {value}, which is not a multiple of {by}"),
             Self::Unsupported(what) => write!(f, "asks for '{what}', which is not supported"),
-            Self::Differs { value, want } => write!(f, "is {value}, but must be {want} to match the rest of the file"),
+            Self::Differs { value, want } => {
+                write!(f, "is {value}, but must be {want} to match the rest of the file")
+            }
             Self::Shape { have, want } => write!(
                 f,
                 "has {} rows of {}, but {} rows of {} are needed; the file does not match its own keys",
                 have[0], have[1], want[0], want[1]
             ),
             Self::NotF32 => write!(f, "must be F32; convert the model again with norms and biases in F32"),
-            Self::Unexpected => write!(f, "is not part of this architecture; running without it would give wrong text"),
+            Self::Unexpected => {
+                write!(f, "is not part of this architecture; running without it would give wrong text")
+            }
         }
     }
 }

@@ -45,12 +45,15 @@ pub(super) struct Buffers<'a> {
 
 impl<'a> Buffers<'a> {
     /// Room for `batch` tokens.
-    pub(super) fn lay_out<S: Space<'a>>(space: &mut S, config: &Config, batch: usize) -> Result<Self, ArenaFull> {
+    pub(super) fn lay_out<S: Space<'a>>(
+        space: &mut S,
+        config: &Config,
+        batch: usize,
+    ) -> Result<Self, ArenaFull> {
         use super::arch::Dim;
         let (embd, ffn) = (config.embd, config.ffn);
         let (query, key) = (config.dim(Dim::Query), config.dim(Dim::Key));
-        let mut take =
-            |name, width: usize| space.take(Part::Activations, name, batch.saturating_mul(width));
+        let mut take = |name, width: usize| space.take(Part::Activations, name, batch.saturating_mul(width));
         Ok(Self {
             x: take("stream", embd)?,
             a: take("normed stream, attention", embd.max(query))?,
@@ -109,7 +112,14 @@ impl<'a> Buffers<'a> {
     }
 
     /// Biases, head norms and rotation; keys and values go to the cache.
-    fn rotate_and_store(&mut self, s: &Step<'_, '_>, layer: &Layer<'_>, kv: &mut KvCache<'_>, index: usize, n: usize) {
+    fn rotate_and_store(
+        &mut self,
+        s: &Step<'_, '_>,
+        layer: &Layer<'_>,
+        kv: &mut KvCache<'_>,
+        index: usize,
+        n: usize,
+    ) {
         let (q, k, v) = split_qkv(self.b, s.config, n);
         let (q_len, k_len) = (q.len() / n, k.len() / n);
         let rows = (Rows::new(q, q_len), Rows::new(&mut *k, k_len), Rows::new(&mut *v, k_len));
@@ -151,7 +161,14 @@ impl<'a> Buffers<'a> {
     }
 
     /// x += w · (a or b) (+ bias)
-    fn add_product(&mut self, s: &Step<'_, '_>, w: TensorRef<'_>, bias: Option<&[u8]>, from: Source, n: usize) {
+    fn add_product(
+        &mut self,
+        s: &Step<'_, '_>,
+        w: TensorRef<'_>,
+        bias: Option<&[u8]>,
+        from: Source,
+        n: usize,
+    ) {
         let (embd, cols) = (s.config.embd, w.cols());
         let source = match from {
             Source::A => &self.a[..n * cols],
@@ -176,7 +193,11 @@ enum Source {
 }
 
 /// The queries, keys and values of `n` tokens within `b`.
-fn split_qkv<'b>(b: &'b mut [f32], config: &Config, n: usize) -> (&'b mut [f32], &'b mut [f32], &'b mut [f32]) {
+fn split_qkv<'b>(
+    b: &'b mut [f32],
+    config: &Config,
+    n: usize,
+) -> (&'b mut [f32], &'b mut [f32], &'b mut [f32]) {
     use super::arch::Dim;
     let (query, key) = (n * config.dim(Dim::Query), n * config.dim(Dim::Key));
     let (q, rest) = b.split_at_mut(query);

@@ -25,7 +25,11 @@ pub struct KvCache<'a> {
 
 impl<'a> KvCache<'a> {
     /// Room for `context` tokens, rounded up to whole pages.
-    pub(super) fn lay_out<S: Space<'a>>(space: &mut S, config: &Config, context: usize) -> Result<Self, ArenaFull> {
+    pub(super) fn lay_out<S: Space<'a>>(
+        space: &mut S,
+        config: &Config,
+        context: usize,
+    ) -> Result<Self, ArenaFull> {
         let pages = context.div_ceil(PAGE);
         let row = config.head_dim.next_multiple_of(8);
         let page = 2 * config.kv_heads * PAGE * row;

@@ -115,7 +115,12 @@ impl<'a> Weights<'a> {
     }
 }
 
-fn find_in_layer(parts: &Parts<'_>, config: &Config, layer: usize, tensor: &Tensor) -> Result<Slot, LoadError> {
+fn find_in_layer(
+    parts: &Parts<'_>,
+    config: &Config,
+    layer: usize,
+    tensor: &Tensor,
+) -> Result<Slot, LoadError> {
     let name = Name::format(format_args!("blk.{layer}.{}", tensor.suffix));
     let fail = |fault| Err(LoadError::Tensor(name, fault));
     let found = parts.find(name.as_str());

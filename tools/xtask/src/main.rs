@@ -4,6 +4,7 @@
 
 mod cmd;
 mod cross;
+mod synth;
 mod test;
 mod toolchain;
 
@@ -22,6 +23,8 @@ struct Cli {
 enum Verb {
     /// Build a static executable for another kind of machine
     Cross(cross::Args),
+    /// Write a model file with random weights
+    Synth(synth::Args),
     /// Run the whole test suite: lint, host, cross (QEMU), bare, fuzz
     Test(test::Args),
 }
@@ -29,6 +32,7 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Cli::parse().verb {
         Verb::Cross(args) => cross::main(&args),
+        Verb::Synth(args) => synth::main(&args),
         Verb::Test(args) => test::main(&args),
     };
     // Returning the error would print it with a backtrace where RUST_BACKTRACE is set.
