@@ -5,6 +5,7 @@
 //! - [`Pool`]: threads as [`Workers`](katydid_core::port::Workers).
 //! - [`MonotonicClock`]: time as [`Clock`](katydid_core::port::Clock).
 //! - [`cpu_caps`], [`default_threads`]: what the processor can do.
+//! - [`Block`], [`available_memory`]: memory for the arena.
 //! - [`rss`], [`vm_hwm`]: what the process occupies, for statistics.
 
 mod caps;
@@ -17,6 +18,6 @@ mod workers;
 pub use caps::cpu_caps;
 pub use clock::MonotonicClock;
 pub use cpus::default_threads;
-pub use memory::{Rss, rss, vm_hwm};
+pub use memory::{Block, Rss, available_memory, rss, vm_hwm};
 pub use pages::{MappedFile, OpenCause, OpenError};
-pub use workers::{Pinning, Pool};
+pub use workers::{Pinning, Pool, STACK};

@@ -1,4 +1,30 @@
-//! What the process occupies, read from `/proc/self/status` (see proc(5)).
+//! Memory: a block for the arena, and what the process and the machine have,
+//! read from `/proc` (see proc(5)).
+
+use std::io;
+
+use memmap2::MmapMut;
+
+/// Zeroed memory for an arena, straight from the system: pages count as used
+/// only once they are touched.
+pub struct Block(MmapMut);
+
+impl Block {
+    /// A block of `bytes`. Errs when the system has no room for it.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        MmapMut::map_anon(bytes.max(1)).map(Self)
+    }
+
+    /// All of it.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Bytes that new programs can still have without swapping.
+pub fn available_memory() -> Option<u64> {
+    field(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
 
 /// Resident memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

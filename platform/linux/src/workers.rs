@@ -44,6 +44,10 @@ use crate::cpus::{self, Cpus};
 /// anything a battery would notice.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// Stack of each thread that a pool starts, in bytes. Tasks are kernels: the
+/// deepest, attention, holds a few kilobytes.
+pub const STACK: usize = 256 << 10;
+
 /// Whether threads stay on one processor each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinning {
@@ -125,11 +129,14 @@ impl Pool {
         for id in 0..extra {
             let shared = Arc::clone(&pool.shared);
             let cpu = cpus.order.get(id + 1).copied().filter(|_| pinning == Pinning::Cores && !crowded);
-            let thread = std::thread::Builder::new().name(format!("katydid-{}", id + 1)).spawn(move || {
-                // Refused is fine: the thread then runs where the system puts it.
-                let _ = cpu.map(cpus::bind_to);
-                shared.work(id);
-            });
+            let thread = std::thread::Builder::new()
+                .name(format!("katydid-{}", id + 1))
+                .stack_size(STACK)
+                .spawn(move || {
+                    // Refused is fine: the thread then runs where the system puts it.
+                    let _ = cpu.map(cpus::bind_to);
+                    shared.work(id);
+                });
             // On an error, dropping the pool ends the threads started so far.
             pool.threads.push(thread?);
         }

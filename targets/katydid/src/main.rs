@@ -1,2 +1,38 @@
-//! The katydid command.
-fn main() {}
+//! The `katydid` command for Linux, Android and hosts: reads the command line,
+//! wires ports to the core, loops.
+//!
+//! stdout carries the result, stderr progress and statistics. Exit codes: 0 ok,
+//! 1 failure, 2 usage.
+
+mod cli;
+mod interrupt;
+mod loaded;
+mod model_args;
+mod report;
+mod units;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = cli::Cli::parse();
+    interrupt::explain_bus_errors();
+    let done = match args.verb {
+        cli::Verb::Run(a) => verbs::run::run(&a),
+        cli::Verb::Inspect(a) => verbs::inspect::run(&a),
+        cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),
+        cli::Verb::Eval(a) => verbs::eval::run(&a.what),
+        cli::Verb::Bench(a) => verbs::bench::run(&a),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has had enough: not a failure of ours.
+        Err(e) if report::is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("katydid: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

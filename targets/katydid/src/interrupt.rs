@@ -1,0 +1,46 @@
+//! Signals. Ctrl-C (and SIGTERM) asks the running verb to end; a second one
+//! ends the process at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From here on the first Ctrl-C only raises [`asked`].
+pub(crate) fn catch() {
+    // Reset-hand restores the default action for the second signal.
+    let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESETHAND, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic. Failing to install it
+        // leaves the default action, which ends the process.
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+}
+
+/// Whether the user asked to stop.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+extern "C" fn note(_: i32) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// A mapped file that shrinks, or whose card is pulled out, raises SIGBUS on
+/// the next read: say so instead of just dying.
+pub(crate) fn explain_bus_errors() {
+    let action = SigAction::new(SigHandler::Handler(bus_error), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler calls only async-signal-safe functions.
+    let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
+}
+
+extern "C" fn bus_error(_: i32) {
+    const WHAT: &[u8] =
+        b"\nkatydid: the model file cannot be read any more: it was cut short or its device failed\n";
+    // SAFETY: write and _exit are async-signal-safe; the buffer is static.
+    unsafe {
+        nix::libc::write(2, WHAT.as_ptr().cast(), WHAT.len());
+        nix::libc::_exit(1);
+    }
+}

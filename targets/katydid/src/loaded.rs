@@ -1,0 +1,185 @@
+//! From a path to a model ready to run: open, parse, plan, take memory, load.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::arena::{ALIGN, Arena};
+use katydid_core::gguf::{Gguf, Part, Parts, split_name};
+use katydid_core::model::{Config, Engine, Options};
+use katydid_core::plan::MemoryPlan;
+use katydid_core::port::Pages;
+use katydid_core::sample::{self, Sampler};
+use katydid_core::text::{Sizes, Tables, Tokenizer};
+use katydid_linux::{Block, MappedFile, available_memory};
+
+use crate::model_args::{ModelArgs, kernels};
+use crate::units::Bytes;
+
+/// The files of a model, mapped.
+pub(crate) struct Files(Vec<(PathBuf, MappedFile)>);
+
+impl Files {
+    /// Opens `path` and, where it is a part of a split model, all others.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        use std::os::unix::ffi::{OsStrExt, OsStringExt};
+        let Some(name) = split_name(path.as_os_str().as_bytes()) else {
+            return Ok(Self(vec![(path.to_owned(), MappedFile::open(path)?)]));
+        };
+        let mut files = Vec::new();
+        for number in 1..=name.count {
+            let mut part = name.prefix.to_vec();
+            part.extend(name.suffix(number));
+            let part = PathBuf::from(std::ffi::OsString::from_vec(part));
+            let file = MappedFile::open(&part)
+                .with_context(|| format!("part {number} of {} of a split model", name.count))?;
+            files.push((part, file));
+        }
+        Ok(Self(files))
+    }
+
+    /// Their headers, checked one by one.
+    pub(crate) fn parse(&self) -> Result<Vec<Part<'_>>> {
+        self.0.iter().map(|(path, file)| parse_one(path, file)).collect()
+    }
+
+    /// Bytes of all files.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.iter().map(|(_, f)| f.len()).sum()
+    }
+}
+
+fn parse_one<'f>(path: &Path, file: &'f MappedFile) -> Result<Part<'f>> {
+    let Some(bytes) = file.map() else {
+        let cause = file.map_error().map_or(String::new(), |e| format!(": {e}"));
+        bail!("cannot map {} into memory{cause}", path.display());
+    };
+    let gguf = Gguf::parse(bytes, file.len()).map_err(|e| anyhow!("{}: {e}", path.display()))?;
+    Ok(Part { gguf, bytes })
+}
+
+/// What a verb needs of a model.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// The text half: tokenizer tables.
+    pub(crate) text: bool,
+    /// A sampler that remembers this many tokens and biases.
+    pub(crate) sampler: Option<(usize, usize)>,
+}
+
+/// A model in memory.
+pub(crate) struct Loaded<'a> {
+    pub(crate) engine: Engine<'a>,
+    pub(crate) tokenizer: Option<Tokenizer<'a>>,
+    pub(crate) sampler: Option<sample::Memory<'a>>,
+    /// Bytes of the arena, all of them planned.
+    pub(crate) arena: u64,
+}
+
+impl<'a> Loaded<'a> {
+    /// The tokenizer of a verb that asked for one.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer<'a>> {
+        self.tokenizer.as_ref().ok_or_else(|| anyhow!("the model has no tokenizer"))
+    }
+
+    /// The sampler of a verb that asked for one; only once.
+    pub(crate) fn sampler(&mut self, params: &sample::Params, bias: &[(u32, f32)]) -> Result<Sampler<'a>> {
+        let memory = self.sampler.take().ok_or_else(|| anyhow!("no sampler was planned"))?;
+        Ok(Sampler::new(memory, params, bias)?)
+    }
+}
+
+/// The plan for running `parts` with `options`.
+pub(crate) fn plan(
+    parts: &Parts<'_>,
+    config: &Config,
+    options: &Options,
+    needs: Needs,
+) -> Result<MemoryPlan> {
+    let mut plan = MemoryPlan::new();
+    Engine::plan(&mut plan, config, options)?;
+    if needs.text {
+        Tables::lay_out(&mut plan, &Sizes::of(parts.meta())?)?;
+    }
+    if let Some((last_n, biases)) = needs.sampler {
+        sample::lay_out(&mut plan, config.vocab, biases, last_n)?;
+    }
+    Ok(plan)
+}
+
+/// Opens the model that `args` names and hands it to `verb`.
+pub(crate) fn with_model<R>(
+    args: &ModelArgs,
+    context: Option<usize>,
+    needs: Needs,
+    verb: impl FnOnce(Loaded<'_>) -> Result<R>,
+) -> Result<R> {
+    let files = Files::open(&args.model)?;
+    let headers = files.parse()?;
+    let name = args.model.display();
+    let parts = Parts::new(&headers).map_err(|e| anyhow!("{name}: {e}"))?;
+    let config = Config::read(&parts).map_err(|e| anyhow!("{name}: {e}"))?;
+    let mut options = args.options(config.context);
+    if let Some(least) = context.filter(|_| args.context.is_none()) {
+        options = Options { context: least, batch: args.batch.min(least.max(1)) };
+    }
+    let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
+    check_budget(&parts, &config, &options, needs, &plan, args.ram)?;
+    let size = usize::try_from(plan.total()).ok().and_then(|n| n.checked_add(ALIGN));
+    let size =
+        size.ok_or_else(|| anyhow!("{} do not fit this machine's addresses: lower -c", Bytes(plan.total())))?;
+    let mut block = Block::new(size)
+        .map_err(|e| anyhow!("cannot get {} of memory: {e}; lower -c", Bytes(plan.total())))?;
+    let mut arena = Arena::new(block.bytes());
+    let loaded = load(&parts, &options, needs, &mut arena).with_context(|| name.to_string())?;
+    debug_assert_eq!(loaded.arena, plan.total(), "the plan is what is taken");
+    verb(loaded)
+}
+
+/// Takes from `arena` what [`plan`] planned, and fills it.
+fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Arena<'a>) -> Result<Loaded<'a>> {
+    let engine = Engine::load(parts, options, kernels()?, arena)?;
+    let tokenizer = match needs.text {
+        false => None,
+        true => Some(Tokenizer::build(parts.meta(), Tables::lay_out(arena, &Sizes::of(parts.meta())?)?)?),
+    };
+    let sampler = match needs.sampler {
+        None => None,
+        Some((last_n, biases)) => Some(sample::lay_out(arena, engine.config().vocab, biases, last_n)?),
+    };
+    Ok(Loaded { engine, tokenizer, sampler, arena: arena.used() as u64 })
+}
+
+/// Errs when the plan exceeds `--ram` or the machine, saying what would fit.
+fn check_budget(
+    parts: &Parts<'_>,
+    config: &Config,
+    options: &Options,
+    needs: Needs,
+    planned: &MemoryPlan,
+    ram: Option<u64>,
+) -> Result<()> {
+    let free = available_memory().unwrap_or(u64::MAX);
+    let (budget, whose) = match ram {
+        Some(ram) if ram <= free => (ram, "--ram allows"),
+        _ => (free, "this machine has"),
+    };
+    if planned.check(budget).is_ok() {
+        return Ok(());
+    }
+    let fits = |context: usize| {
+        let options = Options { context, batch: options.batch.min(context) };
+        plan(parts, config, &options, needs).is_ok_and(|p| p.check(budget).is_ok())
+    };
+    let need = Bytes(planned.total());
+    // The largest context that fits, by halving the distance.
+    let (mut low, mut high) = (0, options.context);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    let advice = match low {
+        0 => "no context is small enough; lower the batch (-b) or take a smaller model".to_owned(),
+        n => format!("a context of {n} (-c {n}) would fit"),
+    };
+    bail!("the plan needs {need} beside the mapped file, but {whose} {}: {advice}", Bytes(budget))
+}

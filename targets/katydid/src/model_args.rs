@@ -1,0 +1,71 @@
+//! Flags that every verb running a model shares.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use katydid_core::kernels::{Isa, Kernels};
+use katydid_core::model::Options;
+use katydid_linux::{Pinning, Pool, cpu_caps, default_threads};
+
+use crate::units::parse_bytes;
+
+/// Tokens remembered where neither `-c` nor the model says less.
+const DEFAULT_CONTEXT: usize = 2048;
+
+#[derive(clap::Args)]
+pub(crate) struct ModelArgs {
+    /// GGUF file; of a split model, any part
+    pub(crate) model: PathBuf,
+    /// Tokens to remember [default: what the model was trained for, at most 2048]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) context: Option<usize>,
+    /// Threads [default: one per processor]
+    #[arg(short = 'j', long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Prompt tokens worked on at once; more is faster and takes more memory
+    #[arg(short, long, value_name = "N", default_value_t = Options::BATCH)]
+    pub(crate) batch: usize,
+    /// Most memory to plan, beside the mapped file, such as 200M or 1.5G
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) ram: Option<u64>,
+}
+
+impl ModelArgs {
+    /// Options for a model trained on `trained` tokens.
+    pub(crate) fn options(&self, trained: usize) -> Options {
+        let context = self.context.unwrap_or(trained.min(DEFAULT_CONTEXT));
+        // A batch larger than the context can never fill.
+        Options { context, batch: self.batch.min(context.max(1)) }
+    }
+
+    /// How many threads to run.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        match self.threads {
+            None => Ok(default_threads()),
+            Some(n @ 1..=1024) => Ok(n),
+            Some(n) => bail!("-j is {n}, but must be from 1 to 1024"),
+        }
+    }
+
+    /// The pool that runs them.
+    pub(crate) fn pool(&self) -> Result<Pool> {
+        pool(self.threads()?)
+    }
+}
+
+/// A pool of `n` threads, each on a processor of its own.
+pub(crate) fn pool(n: usize) -> Result<Pool> {
+    Pool::new(n, Pinning::Cores).map_err(|e| anyhow::anyhow!("cannot start {n} threads: {e}; lower -j"))
+}
+
+/// The best kernels for this processor, or those that `KATYDID_ISA` names.
+pub(crate) fn kernels() -> Result<Kernels> {
+    let caps = cpu_caps();
+    let Ok(name) = std::env::var("KATYDID_ISA") else { return Ok(Kernels::select(&caps)) };
+    let here: Vec<&str> =
+        Isa::ALL.into_iter().filter(|&isa| Kernels::of(isa, &caps).is_some()).map(Isa::name).collect();
+    match Isa::from_name(&name).and_then(|isa| Kernels::of(isa, &caps)) {
+        Some(kernels) => Ok(kernels),
+        None => bail!("KATYDID_ISA is '{name}'; this processor and build have: {}", here.join(" ")),
+    }
+}

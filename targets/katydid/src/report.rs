@@ -1,0 +1,37 @@
+//! Progress and errors on stderr.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar over `len` steps of `what`; nothing where stderr is no terminal.
+pub(crate) fn bar(what: &str, len: u64, quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::stderr_with_hz(10));
+    // A constant template: it parses.
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta}") {
+        bar.set_style(style.progress_chars("━━╌"));
+    }
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+/// A spinner for `what`, which has no steps to count.
+pub(crate) fn spinner(what: &str, quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+/// Whether `e` says that the reader of our output went away.
+pub(crate) fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    let kind = e.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    kind == Some(std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,143 @@
+//! `katydid bench`: tokens per second, prefill and decode.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use katydid_core::model::Engine;
+use katydid_core::port::Workers;
+use serde_json::json;
+
+use crate::loaded::{Needs, with_model};
+use crate::model_args::{ModelArgs, kernels, pool};
+use crate::report;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// GGUF file; of a split model, any part
+    model: std::path::PathBuf,
+    /// Prompt tokens to evaluate; 0 leaves prefill out
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    prompt: usize,
+    /// Tokens to decode; 0 leaves decode out
+    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 32)]
+    n: usize,
+    /// Tokens already in the context before decode is timed
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+    /// Numbers of threads, such as 1,2 [default: one per processor]
+    #[arg(short = 'j', long, value_name = "N,…", value_delimiter = ',')]
+    threads: Vec<usize>,
+    /// Prompt tokens worked on at once
+    #[arg(short, long, value_name = "N", default_value_t = katydid_core::model::Options::BATCH)]
+    batch: usize,
+    /// Times each is measured; the median counts
+    #[arg(short, long, value_name = "N", default_value_t = 3)]
+    repeat: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One measurement.
+struct Row {
+    kind: &'static str,
+    tokens: usize,
+    threads: usize,
+    context: usize,
+    tok_s: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.repeat == 0 {
+        bail!("-r is 0, but must be at least 1");
+    }
+    let threads =
+        if args.threads.is_empty() { vec![katydid_linux::default_threads()] } else { args.threads.clone() };
+    if let Some(bad) = threads.iter().find(|n| !(1..=1024).contains(*n)) {
+        bail!("-j is {bad}, but must be from 1 to 1024");
+    }
+    let context = args.prompt.max(args.depth.saturating_add(args.n)).max(1);
+    let model = ModelArgs {
+        model: args.model.clone(),
+        context: Some(context),
+        threads: None,
+        batch: args.batch,
+        ram: None,
+    };
+    let isa = kernels()?.isa().name();
+    let mut rows = Vec::new();
+    with_model(&model, None, Needs::default(), |mut model| {
+        let steps = threads.len() * args.repeat * 2;
+        let bar = report::bar("bench", steps as u64, false);
+        for &threads in &threads {
+            let pool = pool(threads)?;
+            if args.prompt > 0 {
+                let tok_s = median(args.repeat, || {
+                    bar.inc(1);
+                    prefill(&mut model.engine, &pool, args.prompt)
+                })?;
+                rows.push(Row { kind: "prefill", tokens: args.prompt, threads, context: 0, tok_s });
+            }
+            if args.n > 0 {
+                let tok_s = median(args.repeat, || {
+                    bar.inc(1);
+                    decode(&mut model.engine, &pool, args.n, args.depth)
+                })?;
+                rows.push(Row { kind: "decode", tokens: args.n, threads, context: args.depth, tok_s });
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    })?;
+    print(args, isa, &rows);
+    Ok(())
+}
+
+fn print(args: &Args, isa: &str, rows: &[Row]) {
+    if args.json {
+        let list: Vec<_> = rows
+            .iter()
+            .map(|r| {
+                json!({"kind": r.kind, "tokens": r.tokens, "threads": r.threads, "context": r.context, "tok_s": r.tok_s})
+            })
+            .collect();
+        println!("{}", json!({"isa": isa, "results": list}));
+        return;
+    }
+    println!("{:<8} {:>7} {:>8} {:>8} {:>10}   {isa}", "", "tokens", "threads", "context", "tok/s");
+    for r in rows {
+        println!("{:<8} {:>7} {:>8} {:>8} {:>10.2}", r.kind, r.tokens, r.threads, r.context, r.tok_s);
+    }
+}
+
+fn median(repeat: usize, mut one: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let mut all = (0..repeat).map(|_| one()).collect::<Result<Vec<f64>>>()?;
+    all.sort_by(f64::total_cmp);
+    Ok(all[all.len() / 2])
+}
+
+/// Ids that mean nothing but exist in any vocabulary.
+fn ids(engine: &Engine<'_>, n: usize) -> Vec<u32> {
+    (0..n).map(|i| ((i * 7919 + 3) % engine.config().vocab) as u32).collect()
+}
+
+fn prefill(engine: &mut Engine<'_>, workers: &dyn Workers, n: usize) -> Result<f64> {
+    let ids = ids(engine, n);
+    engine.rewind(0);
+    let start = Instant::now();
+    engine.eval(workers, &ids, &mut |_| true)?;
+    Ok(n as f64 / start.elapsed().as_secs_f64())
+}
+
+fn decode(engine: &mut Engine<'_>, workers: &dyn Workers, n: usize, depth: usize) -> Result<f64> {
+    let ids = ids(engine, depth + n);
+    engine.rewind(0);
+    if depth > 0 {
+        engine.eval(workers, &ids[..depth], &mut |_| true)?;
+    }
+    let start = Instant::now();
+    for id in &ids[depth..] {
+        engine.eval(workers, std::slice::from_ref(id), &mut |_| true)?;
+    }
+    Ok(n as f64 / start.elapsed().as_secs_f64())
+}

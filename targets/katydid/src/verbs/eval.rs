@@ -1,0 +1,176 @@
+//! `katydid eval`: numbers for tests and comparisons.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::sample::argmax;
+use katydid_core::text::{Add, Encode};
+
+use super::{encode, line_of, parse_ids};
+use crate::interrupt;
+use crate::loaded::{Loaded, Needs, with_model};
+use crate::model_args::ModelArgs;
+use crate::report;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum What {
+    /// Write the logits after each of the given tokens: rows of little-endian f32
+    Logits {
+        #[command(flatten)]
+        model: ModelArgs,
+        /// Token ids, such as 1,403,407
+        #[arg(long, value_name = "IDS")]
+        tokens: String,
+        /// File to write
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Print the ids that follow the given tokens, always the likeliest
+    Greedy {
+        #[command(flatten)]
+        model: ModelArgs,
+        /// Token ids, such as 1,403,407
+        #[arg(long, value_name = "IDS")]
+        tokens: String,
+        /// How many to print
+        #[arg(short, value_name = "N", default_value_t = 32)]
+        n: usize,
+    },
+    /// Print the perplexity of a text: windows of the context's size, of each
+    /// the second half counted (as llama.cpp does)
+    Perplexity {
+        #[command(flatten)]
+        model: ModelArgs,
+        /// Text file
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(what: &What) -> Result<()> {
+    match what {
+        What::Logits { model, tokens, out } => logits(model, &parse_ids(tokens)?, out),
+        What::Greedy { model, tokens, n } => greedy(model, &parse_ids(tokens)?, *n),
+        What::Perplexity { model, file, json } => perplexity(model, file, *json),
+    }
+}
+
+fn logits(args: &ModelArgs, tokens: &[u32], path: &Path) -> Result<()> {
+    with_model(args, Some(tokens.len()), Needs::default(), |mut model| {
+        let pool = args.pool()?;
+        let failed = || format!("cannot write {}", path.display());
+        let mut out = BufWriter::new(std::fs::File::create(path).with_context(failed)?);
+        let mut written = Ok(());
+        model.engine.eval_all(&pool, tokens, &mut |_, row| {
+            for x in row {
+                if written.is_ok() {
+                    written = out.write_all(&x.to_le_bytes());
+                }
+            }
+        })?;
+        written.and_then(|()| out.flush()).with_context(failed)
+    })
+}
+
+fn greedy(args: &ModelArgs, tokens: &[u32], n: usize) -> Result<()> {
+    let context = tokens.len().checked_add(n).ok_or_else(|| anyhow!("-n {n} is too large"))?;
+    with_model(args, Some(context), Needs::default(), |mut model| {
+        let pool = args.pool()?;
+        let mut ids = Vec::new();
+        model.engine.eval(&pool, tokens, &mut |_| true)?;
+        while ids.len() < n {
+            let id = argmax(model.engine.logits())?;
+            ids.push(id);
+            if ids.len() < n {
+                model.engine.eval(&pool, &[id], &mut |_| true)?;
+            }
+        }
+        println!("{}", line_of(&ids));
+        Ok(())
+    })
+}
+
+/// Sums over the tokens counted.
+#[derive(Default)]
+struct Surprise {
+    tokens: usize,
+    nats: f64,
+}
+
+impl Surprise {
+    fn perplexity(&self) -> f64 {
+        (self.nats / self.tokens as f64).exp()
+    }
+}
+
+fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    interrupt::catch();
+    with_model(args, None, Needs { text: true, sampler: None }, |mut model| {
+        let tokenizer = model.tokenizer()?;
+        let how = Encode { bos: Add::Never, eos: Add::Never, parse_special: false };
+        let ids = encode(tokenizer, &text, how)?;
+        let bos = tokenizer.bos().filter(|_| tokenizer.adds_bos());
+        let window = model.engine.context();
+        if ids.len() < window {
+            bail!(
+                "the text has {} tokens, fewer than one window of {window}: lower -c or take a longer text",
+                ids.len()
+            );
+        }
+        let bar = report::bar("windows", (ids.len() / window) as u64, false);
+        let pool = args.pool()?;
+        let mut sum = Surprise::default();
+        for chunk in ids.chunks_exact(window) {
+            one_window(&mut model, &pool, chunk, bos, &mut sum)?;
+            bar.inc(1);
+            if interrupt::asked() {
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        if json {
+            println!(
+                "{}",
+                serde_json::json!({"perplexity": sum.perplexity(), "tokens": sum.tokens, "window": window})
+            );
+        } else {
+            println!("perplexity {:.4} over {} tokens, windows of {window}", sum.perplexity(), sum.tokens);
+        }
+        Ok(())
+    })
+}
+
+/// The second half of a window, each token predicted from all before it. The
+/// model's first token takes the place of the window's own.
+fn one_window(
+    model: &mut Loaded<'_>,
+    pool: &katydid_linux::Pool,
+    chunk: &[u32],
+    bos: Option<u32>,
+    sum: &mut Surprise,
+) -> Result<()> {
+    let mut tokens = chunk.to_vec();
+    if let Some(bos) = bos {
+        tokens[0] = bos;
+    }
+    model.engine.rewind(0);
+    model.engine.eval_all(pool, &tokens, &mut |i, row| {
+        if i >= chunk.len() / 2 && i + 1 < chunk.len() {
+            sum.nats += nats(row, chunk[i + 1]);
+            sum.tokens += 1;
+        }
+    })?;
+    Ok(())
+}
+
+/// −ln of the probability that `row` gives to `id`.
+fn nats(row: &[f32], id: u32) -> f64 {
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let total: f64 = row.iter().map(|&x| f64::from(x - max).exp()).sum();
+    total.ln() - f64::from(row[id as usize] - max)
+}
