@@ -1,0 +1,78 @@
+//! [`Lanes`] over baseline NEON.
+//!
+//! Bytes multiply into eight `i16`. How many products fit in one of those
+//! decides the rhythm: four for weights below 64 (4·63·127 = 32,004), two for
+//! any other (2·128·127 = 32,512).
+// One contract for every method: pointers are valid for what the method names
+// (see `lanes`), and NEON is part of the architecture.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is a few intrinsics under the trait's contract"
+)]
+
+use core::arch::aarch64::*;
+
+use super::shared::neon_shared;
+use crate::kernels::lanes::Lanes;
+
+/// Baseline NEON.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Neon;
+
+/// `w[i]·x[i] + w[i + 8]·x[i + 8]`.
+#[inline(always)]
+unsafe fn pairs(w: uint8x16_t, x: uint8x16_t) -> int16x8_t {
+    unsafe {
+        let (w, x) = (vreinterpretq_s8_u8(w), vreinterpretq_s8_u8(x));
+        vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x)
+    }
+}
+
+/// `pairs` added to `sum`.
+#[inline(always)]
+unsafe fn more_pairs(sum: int16x8_t, w: uint8x16_t, x: uint8x16_t) -> int16x8_t {
+    unsafe {
+        let (w, x) = (vreinterpretq_s8_u8(w), vreinterpretq_s8_u8(x));
+        vmlal_high_s8(vmlal_s8(sum, vget_low_s8(w), vget_low_s8(x)), w, x)
+    }
+}
+
+impl Lanes for Neon {
+    neon_shared!();
+
+    #[inline(always)]
+    unsafe fn dot_u(acc: int32x4_t, w: Self::B, x: Self::B) -> int32x4_t {
+        unsafe { Self::dot_i(acc, w, x) }
+    }
+    #[inline(always)]
+    unsafe fn dot_i(acc: int32x4_t, w: Self::B, x: Self::B) -> int32x4_t {
+        unsafe { vpadalq_s16(vpadalq_s16(acc, pairs(w.0, x.0)), pairs(w.1, x.1)) }
+    }
+    #[inline(always)]
+    unsafe fn mad_u(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
+        unsafe {
+            let sum = vpaddlq_s16(more_pairs(pairs(w.0, x.0), w.1, x.1));
+            vmlaq_n_s32(acc, sum, s.into())
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad_i(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
+        unsafe {
+            let sum = vpadalq_s16(vpaddlq_s16(pairs(w.0, x.0)), pairs(w.1, x.1));
+            vmlaq_n_s32(acc, sum, s.into())
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad2_u(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
+        unsafe { Self::mad2_i(acc, w, x, s) }
+    }
+    #[inline(always)]
+    unsafe fn mad2_i(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
+        unsafe {
+            let acc = vmlaq_n_s32(acc, vpaddlq_s16(pairs(w.0, x.0)), s[0].into());
+            vmlaq_n_s32(acc, vpaddlq_s16(pairs(w.1, x.1)), s[1].into())
+        }
+    }
+}
+
+crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, #[target_feature(enable = "neon")]);
