@@ -10,6 +10,10 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "lanes, tokens and blocks are counted, not iterated")]
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "arm")]
+mod arm;
 mod generic;
 mod lanes;
 mod portable;
@@ -181,6 +185,12 @@ impl Kernels {
     pub fn of(isa: Isa, caps: &CpuCaps) -> Option<Self> {
         match isa {
             Isa::Scalar => Some(Self(&KERNELS)),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon if caps.neon => Some(Self(&aarch64::NEON)),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Dotprod if caps.neon && caps.dotprod => Some(Self(&aarch64::DOTPROD)),
+            #[cfg(target_arch = "arm")]
+            Isa::Neon if caps.neon => Some(Self(&arm::NEON)),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 if caps.avx2 => Some(Self(&x86_64::AVX2)),
             _ => {

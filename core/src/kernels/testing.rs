@@ -410,6 +410,99 @@ fn attention_agrees_bit_for_bit_and_with_f64() {
     }
 }
 
+/// Vector units that flush denormals to zero (that of 32-bit ARM does) would
+/// show here: every case has denormals on its way in, inside, or out.
+#[test]
+fn denormals_are_kept_everywhere() {
+    let (sets, k) = (sets(), scalar());
+    let mut r = Random(31);
+    let n = 64;
+    let is_denormal = |x: &f32| *x != 0.0 && x.abs() < f32::MIN_POSITIVE;
+    let le = |x: &[f32]| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()).collect() };
+
+    let (tiny, small) = (r.floats(n, 1e-39), r.floats(n, 1e-21));
+    let (w, halves) = (le(&r.floats(n, 1e-38)), r.floats(n, 1e-5));
+    let steps = |k: &Kernels| {
+        let mut norm = vec![0.0; n];
+        k.rms_norm(&small, &w, 1e-44, &mut norm);
+        let mut sum = tiny.clone();
+        k.add(&mut sum, &norm);
+        let mut gate = tiny.clone();
+        k.silu_mul(&mut gate, &vec![1.0; n]);
+        let mut half = vec![0u16; n];
+        k.to_f16(&halves, &mut half);
+        (norm, sum, gate, half)
+    };
+    let want = steps(&k);
+    for out in [&want.0, &want.1, &want.2] {
+        assert!(out.iter().filter(|x| is_denormal(x)).count() > n / 2);
+    }
+    assert!(want.3.iter().filter(|h| **h & 0x7fff != 0 && **h & 0x7c00 == 0).count() > n / 2);
+
+    // Scores spread over 0..-85, values from 2⁻²⁴ up: weight·value passes
+    // through the denormals, and the first page holds nothing larger.
+    let head_dim = 8;
+    let mut cache = Cache::random(&mut r, PAGE + 1, head_dim);
+    for t in 0..=PAGE {
+        let (page, row) = (t / PAGE * cache.page_stride, t % PAGE * cache.row);
+        let key = if t == PAGE { 240.0 } else { -(t as f32) * 1.3 };
+        cache.elements[page + row] = half::f16::from_f32_const(key).to_bits();
+        for i in 0..head_dim {
+            cache.elements[page + PAGE * cache.row + row + i] = if t == PAGE { 0 } else { 1 + i as u16 };
+        }
+    }
+    let mut q = vec![0.0; head_dim];
+    q[0] = 1.0;
+    let attend = |k: &Kernels, tokens: usize| {
+        let mut out = vec![0.0; head_dim];
+        k.attend(&q, &cache.head(), tokens, &mut out);
+        out
+    };
+    assert!(attend(&k, PAGE + 1).iter().all(is_denormal));
+
+    let products: Vec<(Format, Vec<u8>, f32)> =
+        [(Format::F32, 1e-38, 0.1), (Format::F16, 1e-6, 1e-33), (Format::Bf16, 1e-39, 1.0)]
+            .into_iter()
+            .map(|(format, size, scale)| {
+                let w = r.floats(3 * n, size);
+                let bytes = match format {
+                    Format::F32 => le(&w),
+                    Format::F16 => {
+                        w.iter().flat_map(|&x| half::f16::from_f32_const(x).to_bits().to_le_bytes()).collect()
+                    }
+                    _ => w
+                        .iter()
+                        .flat_map(|&x| half::bf16::from_f32_const(x).to_bits().to_le_bytes())
+                        .collect(),
+                };
+                (format, bytes, scale)
+            })
+            .collect();
+    let x = r.floats(n, 1.0);
+    let product = |k: &Kernels, (format, bytes, scale): &(Format, Vec<u8>, f32)| {
+        let w = TensorRef::new(*format, 3, n, bytes).unwrap();
+        let x: Vec<f32> = x.iter().map(|x| x * scale).collect();
+        product(k, &w, &x).0
+    };
+    for p in &products {
+        assert!(product(&k, p).iter().any(is_denormal), "{}", p.0.name());
+    }
+
+    for set in &sets {
+        let (name, got) = (set.isa().name(), steps(set));
+        assert_eq!(bits(&want.0), bits(&got.0), "rms_norm {name}");
+        assert_eq!(bits(&want.1), bits(&got.1), "add {name}");
+        assert_eq!(bits(&want.2), bits(&got.2), "silu_mul {name}");
+        assert_eq!(want.3, got.3, "to_f16 {name}");
+        for tokens in [1, 2, PAGE, PAGE + 1] {
+            assert_eq!(bits(&attend(&k, tokens)), bits(&attend(set, tokens)), "attend {name} {tokens}");
+        }
+        for p in &products {
+            assert_eq!(bits(&product(&k, p)), bits(&product(set, p)), "{} {name}", p.0.name());
+        }
+    }
+}
+
 #[test]
 fn choice_follows_the_capabilities() {
     assert_eq!(Kernels::select(&CpuCaps::default()).isa(), Isa::Scalar);

@@ -1,0 +1,5 @@
+//! [`Lanes`](super::lanes::Lanes) for 32-bit ARM.
+
+mod neon;
+
+pub(super) use neon::KERNELS as NEON;

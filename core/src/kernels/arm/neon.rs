@@ -1,0 +1,321 @@
+//! [`Lanes`] over the NEON of 32-bit ARM, for integers only: its `f32`
+//! arithmetic flushes denormals, so that half stays with the scalar unit.
+//!
+//! The intrinsics for this target are not stable and the build does not assume
+//! NEON, so each operation is a line or two of assembly that brings its own
+//! `.fpu neon`. A 64-bit register travels as an `f64`: a type that lives in
+//! those registers and whose moves keep every bit. No arithmetic is ever done
+//! on it as a number. Operands are in `d0` to `d15`; scratch is `q8` and up, but
+//! must be declared by halves: a compiler told of no NEON keeps values in `d16`
+//! and up, yet passes over a clobbered `q8` in silence.
+//!
+//! Bytes multiply into `i16`; how many products fit in one decides the rhythm:
+//! four for weights below 64 (4·63·127 = 32,004), two for any other
+//! (2·128·127 = 32,512).
+// One contract for every method: the caller has NEON and gives pointers valid
+// for what the method names (see `lanes`).
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is a few instructions under the trait's contract"
+)]
+
+use core::arch::asm;
+
+use crate::kernels::lanes::Lanes;
+use crate::kernels::portable::portable_f32;
+
+/// NEON for integers.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Neon;
+
+/// The contents of a 64-bit register.
+type D = f64;
+
+/// The register that holds these bits.
+#[inline(always)]
+fn d(bits: u64) -> D {
+    D::from_bits(bits)
+}
+
+/// Two scales as the lanes of a register.
+#[inline(always)]
+fn scales(s: [i16; 2]) -> D {
+    let [low, high] = s.map(|s| u64::from(i32::from(s) as u32));
+    d(high << 32 | low)
+}
+
+/// Lets `$result` be what the instructions make of registers `{1}`, `{2}` ….
+macro_rules! pure {
+    ($($text:literal),* ; $($v:expr),* $(; $name:ident = const $n:expr)?) => {{
+        let result: D;
+        asm!(
+            ".fpu neon", $($text),*,
+            lateout(dreg_low16) result,
+            $(in(dreg_low16) $v,)*
+            $($name = const $n,)?
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        result
+    }};
+}
+
+/// Adds to `$acc` (`{0}`) what the instructions make of the weights `{1}` to
+/// `{4}`, the activations `{5}` to `{8}` and perhaps the scales `{9}`. The
+/// accumulator is written last, so its register may be an input's too.
+macro_rules! products {
+    ($acc:expr, $w:expr, $x:expr $(, $s:expr)?; $($text:literal),*) => {{
+        let result: D;
+        asm!(
+            ".fpu neon", $($text),*,
+            inlateout(dreg_low16) $acc => result,
+            in(dreg_low16) $w[0],
+            in(dreg_low16) $w[1],
+            in(dreg_low16) $w[2],
+            in(dreg_low16) $w[3],
+            in(dreg_low16) $x[0],
+            in(dreg_low16) $x[1],
+            in(dreg_low16) $x[2],
+            in(dreg_low16) $x[3],
+            $(in(dreg_low16) $s,)?
+            out("d16") _,
+            out("d17") _,
+            out("d18") _,
+            out("d19") _,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        result
+    }};
+}
+
+impl Lanes for Neon {
+    type B = [D; 4];
+    type Acc = D;
+
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> [D; 4] {
+        let (a, b, c, d): (D, D, D, D);
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vld1.8 {{{0}}}, [{p}]!",
+                "vld1.8 {{{1}}}, [{p}]!",
+                "vld1.8 {{{2}}}, [{p}]!",
+                "vld1.8 {{{3}}}, [{p}]",
+                out(dreg_low16) a,
+                out(dreg_low16) b,
+                out(dreg_low16) c,
+                out(dreg_low16) d,
+                p = inout(reg) p => _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        [a, b, c, d]
+    }
+    #[inline(always)]
+    unsafe fn splat(v: u8) -> [D; 4] {
+        // The same register four times.
+        [d(u64::from_ne_bytes([v; 8])); 4]
+    }
+    #[inline(always)]
+    unsafe fn and(a: [D; 4], b: [D; 4]) -> [D; 4] {
+        core::array::from_fn(|i| unsafe { pure!("vand {0}, {1}, {2}"; a[i], b[i]) })
+    }
+    #[inline(always)]
+    unsafe fn or(a: [D; 4], b: [D; 4]) -> [D; 4] {
+        core::array::from_fn(|i| unsafe { pure!("vorr {0}, {1}, {2}"; a[i], b[i]) })
+    }
+    #[inline(always)]
+    unsafe fn sub(a: [D; 4], b: [D; 4]) -> [D; 4] {
+        core::array::from_fn(|i| unsafe { pure!("vsub.i8 {0}, {1}, {2}"; a[i], b[i]) })
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: i32>(a: [D; 4]) -> [D; 4] {
+        if N == 0 {
+            return a; // the instruction has no shift by zero
+        }
+        a.map(|a| unsafe { pure!("vshr.u8 {0}, {1}, #{n}"; a; n = const N) })
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: i32>(a: [D; 4]) -> [D; 4] {
+        a.map(|a| unsafe { pure!("vshl.i8 {0}, {1}, #{n}"; a; n = const N) })
+    }
+    #[inline(always)]
+    unsafe fn nibbles(p: *const u8) -> [D; 4] {
+        let (a, b, c, d): (D, D, D, D);
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vld1.8 {{d16, d17}}, [{p}]",
+                "vmov.i8 d18, #15",
+                "vand {0}, d16, d18",
+                "vand {1}, d17, d18",
+                "vshr.u8 {2}, d16, #4",
+                "vshr.u8 {3}, d17, #4",
+                lateout(dreg_low16) a,
+                lateout(dreg_low16) b,
+                lateout(dreg_low16) c,
+                lateout(dreg_low16) d,
+                p = in(reg) p,
+                out("d16") _,
+                out("d17") _,
+                out("d18") _,
+                out("d19") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        [a, b, c, d]
+    }
+    #[inline(always)]
+    unsafe fn lookup(table: &[i8; 16], i: [D; 4]) -> [D; 4] {
+        i.map(|i| unsafe {
+            let result: D;
+            asm!(
+                ".fpu neon",
+                "vld1.8 {{d16, d17}}, [{t}]",
+                "vtbl.8 {0}, {{d16, d17}}, {1}",
+                lateout(dreg_low16) result,
+                in(dreg_low16) i,
+                t = in(reg) table,
+                out("d16") _,
+                out("d17") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+            result
+        })
+    }
+    #[inline(always)]
+    unsafe fn bits16(p: *const u8) -> [D; 4] {
+        unsafe {
+            let bytes = p.cast::<[u8; 4]>().read_unaligned();
+            let (bit, sixteen) = (d(0x8040_2010_0804_0201), d(0x1010_1010_1010_1010));
+            bytes.map(|b| {
+                let spread = d(u64::from_ne_bytes([b; 8]));
+                let set = pure!("vtst.8 {0}, {1}, {2}"; spread, bit);
+                pure!("vand {0}, {1}, {2}"; set, sixteen)
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> D {
+        unsafe { pure!("vmov.i32 {0}, #0";) }
+    }
+    #[inline(always)]
+    unsafe fn dot_u(acc: D, w: [D; 4], x: [D; 4]) -> D {
+        unsafe { Self::dot_i(acc, w, x) }
+    }
+    #[inline(always)]
+    unsafe fn dot_i(acc: D, w: [D; 4], x: [D; 4]) -> D {
+        unsafe {
+            products!(acc, w, x;
+                "vmull.s8 q8, {1}, {5}",
+                "vmull.s8 q9, {3}, {7}",
+                "vmlal.s8 q8, {2}, {6}",
+                "vmlal.s8 q9, {4}, {8}",
+                "vpadal.s16 {0}, d16",
+                "vpadal.s16 {0}, d17",
+                "vpadal.s16 {0}, d18",
+                "vpadal.s16 {0}, d19")
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad_u(acc: D, w: [D; 4], x: [D; 4], s: i16) -> D {
+        unsafe {
+            products!(acc, w, x, scales([s, 0]);
+                "vmull.s8 q8, {1}, {5}",
+                "vmlal.s8 q8, {2}, {6}",
+                "vmlal.s8 q8, {3}, {7}",
+                "vmlal.s8 q8, {4}, {8}",
+                "vpaddl.s16 d16, d16",
+                "vpadal.s16 d16, d17",
+                "vmla.i32 {0}, d16, {9}[0]")
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad_i(acc: D, w: [D; 4], x: [D; 4], s: i16) -> D {
+        unsafe {
+            products!(acc, w, x, scales([s, 0]);
+                "vmull.s8 q8, {1}, {5}",
+                "vmull.s8 q9, {3}, {7}",
+                "vmlal.s8 q8, {2}, {6}",
+                "vmlal.s8 q9, {4}, {8}",
+                "vpaddl.s16 d16, d16",
+                "vpadal.s16 d16, d17",
+                "vpadal.s16 d16, d18",
+                "vpadal.s16 d16, d19",
+                "vmla.i32 {0}, d16, {9}[0]")
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad2_u(acc: D, w: [D; 4], x: [D; 4], s: [i16; 2]) -> D {
+        unsafe { Self::mad2_i(acc, w, x, s) }
+    }
+    #[inline(always)]
+    unsafe fn mad2_i(acc: D, w: [D; 4], x: [D; 4], s: [i16; 2]) -> D {
+        unsafe {
+            products!(acc, w, x, scales(s);
+                "vmull.s8 q8, {1}, {5}",
+                "vmull.s8 q9, {3}, {7}",
+                "vmlal.s8 q8, {2}, {6}",
+                "vmlal.s8 q9, {4}, {8}",
+                "vpaddl.s16 d16, d16",
+                "vpaddl.s16 d18, d18",
+                "vpadal.s16 d16, d17",
+                "vpadal.s16 d18, d19",
+                "vmul.i32 d16, d16, {9}[0]",
+                "vmla.i32 d16, d18, {9}[1]",
+                "vadd.i32 {0}, {0}, d16")
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> D {
+        let result: D;
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vld1.16 {{d16-d19}}, [{a}]",
+                "vld1.16 {{d20-d23}}, [{b}]",
+                "vmull.s16 q12, d16, d20",
+                "vmlal.s16 q12, d17, d21",
+                "vmlal.s16 q12, d18, d22",
+                "vmlal.s16 q12, d19, d23",
+                "vadd.i32 {0}, d24, d25",
+                lateout(dreg_low16) result,
+                a = in(reg) a,
+                b = in(reg) b,
+                out("d16") _,
+                out("d17") _,
+                out("d18") _,
+                out("d19") _,
+                out("d20") _,
+                out("d21") _,
+                out("d22") _,
+                out("d23") _,
+                out("d24") _,
+                out("d25") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        result
+    }
+    #[inline(always)]
+    unsafe fn reduce8(p: [D; 8]) -> [i32; 8] {
+        let mut out = [0; 8];
+        for i in 0..4 {
+            let two = unsafe { pure!("vpadd.i32 {0}, {1}, {2}"; p[2 * i], p[2 * i + 1]) }.to_bits();
+            out[2 * i] = two as i32;
+            out[2 * i + 1] = (two >> 32) as i32;
+        }
+        out
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        // Not `nomem`: that would let it move across the loads it is for.
+        unsafe { asm!("pld [{0}]", in(reg) p, options(nostack, readonly, preserves_flags)) }
+    }
+
+    portable_f32!();
+}
+
+crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon);
