@@ -74,6 +74,13 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn mad2_i(acc: Self::Acc, w: Self::B, x: Self::B, s: [i16; 2]) -> Self::Acc;
     /// `Σ a·b` of 16 pairs of `i16`.
     unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> Self::Acc;
+    /// `Σ m[g]·(sums[2g] + sums[2g + 1])` of 8 groups; sums of two are within
+    /// ±4,064.
+    #[inline(always)]
+    unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> Self::Acc {
+        // SAFETY: the caller points at 16 sums.
+        unsafe { Self::dot_i16(&core::array::from_fn(|i| i16::from(m[i / 2])), sums) }
+    }
     /// Lane `i` is the whole sum of `parts[i]`.
     unsafe fn reduce8(parts: [Self::Acc; 8]) -> Self::I;
 

@@ -98,6 +98,14 @@ macro_rules! neon_shared {
             }
         }
         #[inline(always)]
+        unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> int32x4_t {
+            unsafe {
+                let m = vreinterpretq_s16_u16(vmovl_u8(vcreate_u8(u64::from_le_bytes(m))));
+                let sums = vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums.add(8)));
+                vmlal_high_s16(vmull_s16(vget_low_s16(m), vget_low_s16(sums)), m, sums)
+            }
+        }
+        #[inline(always)]
         unsafe fn reduce8(p: [int32x4_t; 8]) -> Self::I {
             unsafe {
                 // Each pairwise add halves the lanes of two vectors.

@@ -299,6 +299,35 @@ impl Lanes for Neon {
         result
     }
     #[inline(always)]
+    unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> D {
+        let result: D;
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vmovl.u8 q8, {m}",
+                "vld1.16 {{d18-d21}}, [{sums}]",
+                "vpadd.i16 d18, d18, d19",
+                "vpadd.i16 d19, d20, d21",
+                "vmull.s16 q11, d16, d18",
+                "vmlal.s16 q11, d17, d19",
+                "vadd.i32 {0}, d22, d23",
+                lateout(dreg_low16) result,
+                m = in(dreg_low16) d(u64::from_le_bytes(m)),
+                sums = in(reg) sums,
+                out("d16") _,
+                out("d17") _,
+                out("d18") _,
+                out("d19") _,
+                out("d20") _,
+                out("d21") _,
+                out("d22") _,
+                out("d23") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        result
+    }
+    #[inline(always)]
     unsafe fn reduce8(p: [D; 8]) -> [i32; 8] {
         let mut out = [0; 8];
         for i in 0..4 {

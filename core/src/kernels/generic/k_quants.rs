@@ -28,30 +28,6 @@ macro_rules! for_four {
     }};
 }
 
-/// Two scales for each group of 32.
-#[inline(always)]
-fn twice(m: [u8; 8]) -> [i16; 16] {
-    let mut out = [0; 16];
-    for g in 0..8 {
-        out[2 * g] = i16::from(m[g]);
-        out[2 * g + 1] = i16::from(m[g]);
-    }
-    out
-}
-
-/// The scaled sums of the minimums.
-#[inline(always)]
-unsafe fn min_sums<L: Lanes, const T: usize>(m: &[i16; 16], sums: [*const i16; T]) -> [L::Acc; T] {
-    // SAFETY: the caller points at a block's 16 sums.
-    unsafe {
-        let mut out = [L::zero(); T];
-        for t in 0..T {
-            out[t] = L::dot_i16(m, sums[t]);
-        }
-        out
-    }
-}
-
 impl Block for Q2K {
     const FORMAT: Format = Format::Q2K;
     const D: usize = 80;
@@ -80,7 +56,7 @@ impl Block for Q2K {
                     }
                 });
             }
-            (acc, min_sums::<L, T>(&m, sums))
+            (acc, sums.map(|sums| L::dot_i16(&m, sums)))
         }
     }
 }
@@ -147,7 +123,7 @@ impl Block for Q4K {
                     acc[t] = L::mad_u(acc[t], high, L::load(x.add(32)), s1);
                 }
             }
-            (acc, min_sums::<L, T>(&twice(m), sums))
+            (acc, sums.map(|sums| L::dot_mins(m, sums)))
         }
     }
 }
@@ -181,7 +157,7 @@ impl Block for Q5K {
                     acc[t] = L::mad_u(acc[t], high, L::load(x.add(32)), s1);
                 }
             });
-            (acc, min_sums::<L, T>(&twice(m), sums))
+            (acc, sums.map(|sums| L::dot_mins(m, sums)))
         }
     }
 }
