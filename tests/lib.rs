@@ -1,6 +1,7 @@
 //! What the cross-crate tests share: test data, and engines over files.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use katydid_core::arena::{ALIGN, Arena};
 use katydid_core::gguf::{Gguf, Part, Parts};
@@ -19,6 +20,13 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     }
     println!("skipped: {} is absent", file.display());
     None
+}
+
+/// How long something may take that takes `seconds` at most on a machine of its
+/// own: longer under emulation, where `KATYDID_PATIENCE` says how many times.
+pub fn limit(seconds: u64) -> Duration {
+    let patience = std::env::var("KATYDID_PATIENCE").ok().and_then(|p| p.parse().ok());
+    Duration::from_secs(seconds.saturating_mul(patience.unwrap_or(1)))
 }
 
 /// Kernels of every instruction set that this machine has, best last.

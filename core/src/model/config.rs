@@ -154,7 +154,7 @@ impl Keys<'_, '_> {
     }
 
     fn even(&self, suffix: &str, value: usize) -> Result<(), LoadError> {
-        if value % 2 == 0 {
+        if value.is_multiple_of(2) {
             return Ok(());
         }
         self.fail(suffix, Fault::NotDivisible { value: value as u64, by: 2 })
@@ -162,7 +162,7 @@ impl Keys<'_, '_> {
 
     fn head_dim(&self, embd: usize, heads: usize) -> Result<usize, LoadError> {
         let (key, max) = ("attention.key_length", MAX_HEAD_DIM as u64);
-        if self.gguf.get(self.name(key).as_str()).is_none() && embd % heads != 0 {
+        if self.gguf.get(self.name(key).as_str()).is_none() && !embd.is_multiple_of(heads) {
             let fault = Fault::NotDivisible { value: embd as u64, by: heads as u64 };
             return self.fail("embedding_length", fault);
         }

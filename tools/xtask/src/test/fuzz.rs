@@ -88,15 +88,41 @@ fn fuzz(program: &Path, name: &str, seconds: u32) -> Result<()> {
     if seeds.is_dir() {
         c.arg(seeds);
     }
-    quiet(&mut c).with_context(|| format!("an input that fails is in {}", findings.display()))
+    let said = quiet(&mut c).with_context(|| format!("inputs that fail are in {}", findings.display()))?;
+    let tried = executed(&said).context("the fuzzer does not say how many inputs it tried")?;
+    ensure!(tried > 0, "the fuzzer tried no input");
+    println!("{name}: {tried} inputs");
+    Ok(())
 }
 
-/// Runs `c`; shows what it said only when it failed.
-fn quiet(c: &mut Command) -> Result<()> {
+/// How many inputs a fuzzer's closing statistics report.
+fn executed(said: &str) -> Option<u64> {
+    let count = said.lines().find_map(|l| l.strip_prefix("stat::number_of_executed_units:"))?;
+    count.trim().parse().ok()
+}
+
+/// Runs `c` and returns what it said on standard error; shows it only when `c`
+/// failed.
+fn quiet(c: &mut Command) -> Result<String> {
     let out = c.output().with_context(|| format!("cannot start {c:?}"))?;
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
     if !out.status.success() {
-        println!("{}", String::from_utf8_lossy(&out.stderr));
+        println!("{said}");
     }
     ensure!(out.status.success(), "{} failed ({})", cmd::show(c), out.status);
-    Ok(())
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_inputs_is_read() {
+        assert_eq!(
+            executed("Done\nstat::number_of_executed_units: 59411\nstat::peak_rss_mb: 1"),
+            Some(59_411)
+        );
+        assert_eq!(executed("==1== ERROR"), None);
+    }
 }

@@ -195,6 +195,8 @@ fn cross() -> Result<Tally> {
         if std::env::var_os("PROPTEST_CASES").is_none() {
             cargo.env("PROPTEST_CASES", "32");
         }
+        // Time limits in tests are for real machines.
+        cargo.env("KATYDID_PATIENCE", "20");
         // Without debugging information the standard library builds in half the time.
         cargo.args(["--lib", "--tests", "--no-fail-fast", "--config=profile.dev.debug=false"]);
         cargo.args(["--package=katydid-core", "--package=katydid-linux", "--package=katydid-tests"]);
