@@ -1,7 +1,6 @@
 //! What the cross-crate tests share: test data, and engines over files.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use katydid_core::arena::{ALIGN, Arena};
 use katydid_core::gguf::{Gguf, Part, Parts};
@@ -22,11 +21,11 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// How long something may take that takes `seconds` at most on a machine of its
-/// own: longer under emulation, where `KATYDID_PATIENCE` says how many times.
-pub fn limit(seconds: u64) -> Duration {
-    let patience = std::env::var("KATYDID_PATIENCE").ok().and_then(|p| p.parse().ok());
-    Duration::from_secs(seconds.saturating_mul(patience.unwrap_or(1)))
+/// How many times slower than a machine of its own this one is: 1 but under
+/// emulation, where `KATYDID_PATIENCE` says. Stretches time limits and shrinks
+/// inputs that are large for the sake of such a limit.
+pub fn patience() -> u32 {
+    std::env::var("KATYDID_PATIENCE").ok().and_then(|p| p.parse().ok()).unwrap_or(1).max(1)
 }
 
 /// Kernels of every instruction set that this machine has, best last.
