@@ -12,7 +12,10 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
-#[cfg(target_arch = "arm")]
+// Naming NEON's registers takes a target that has them: Linux with hardware
+// floating point. Bare 32-bit targets lack them (soft float, Cortex-M) or cannot
+// be told from those that do on a stable compiler; they run the scalar kernels.
+#[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
 mod arm;
 mod generic;
 mod lanes;
@@ -189,7 +192,7 @@ impl Kernels {
             Isa::Neon if caps.neon => Some(Self(&aarch64::NEON)),
             #[cfg(target_arch = "aarch64")]
             Isa::Dotprod if caps.neon && caps.dotprod => Some(Self(&aarch64::DOTPROD)),
-            #[cfg(target_arch = "arm")]
+            #[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
             Isa::Neon if caps.neon => Some(Self(&arm::NEON)),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 if caps.avx2 => Some(Self(&x86_64::AVX2)),
