@@ -1,5 +1,8 @@
 //! What the cross-crate tests share: test data, and engines over files.
 
+pub mod random;
+pub mod tiny;
+
 use std::path::PathBuf;
 
 use katydid_core::arena::{ALIGN, Arena};

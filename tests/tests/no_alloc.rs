@@ -1,0 +1,179 @@
+//! After a model is loaded nothing is allocated: not by prompts, decoding,
+//! sampling, encoding or decoding text, not by the threads.
+//!
+//! One test, alone in its program: the allocator is the program's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use katydid_core::arena::{ALIGN, Arena};
+use katydid_core::gguf::{Gguf, Part, Parts};
+use katydid_core::model::{Config, Engine, Options};
+use katydid_core::plan::MemoryPlan;
+use katydid_core::port::Workers;
+use katydid_core::quant::Format;
+use katydid_core::sample::{self, Params, Sampler};
+use katydid_core::text::{Detokenizer, Encode, Sizes, Tables, Tokenizer, scratch_len};
+use katydid_linux::{Pinning, Pool};
+use katydid_tests::kernels;
+use katydid_tests::tiny::{Shape, Tiny};
+
+static WATCHING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+struct Watched;
+
+fn note() {
+    if WATCHING.load(Ordering::SeqCst) {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// SAFETY: everything is the system allocator's; counting allocates nothing.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watched = Watched;
+
+/// How often `work` allocates, on any thread.
+fn allocations(work: impl FnOnce()) -> usize {
+    ALLOCATIONS.store(0, Ordering::SeqCst);
+    WATCHING.store(true, Ordering::SeqCst);
+    work();
+    WATCHING.store(false, Ordering::SeqCst);
+    ALLOCATIONS.load(Ordering::SeqCst)
+}
+
+/// Text in an array; what does not fit is an error.
+struct Page {
+    bytes: [u8; 4096],
+    len: usize,
+}
+
+impl Page {
+    fn new() -> Self {
+        Self { bytes: [0; 4096], len: 0 }
+    }
+}
+
+impl Write for Page {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + s.len()).ok_or(std::fmt::Error)?;
+        room.copy_from_slice(s.as_bytes());
+        self.len += s.len();
+        Ok(())
+    }
+}
+
+/// Waits until every thread of the pool has run something: starting a thread
+/// may allocate.
+fn warm_up(pool: &Pool) {
+    let caller = std::thread::current().id();
+    let helped = AtomicBool::new(false);
+    while !helped.load(Ordering::SeqCst) {
+        pool.run(64, &|_| {
+            helped.fetch_or(std::thread::current().id() != caller, Ordering::SeqCst);
+            std::thread::yield_now();
+        });
+    }
+}
+
+/// Everything that happens while a model answers, errors included.
+fn answer(engine: &mut Engine<'_>, tokenizer: &Tokenizer<'_>, sampler: &mut Sampler<'_>, pool: &Pool) {
+    let prompt = b"a prompt of some words, repeated; a prompt of some words";
+    let (mut scratch, mut ids) = ([0u32; scratch_len(64)], [0u32; 128]);
+    let n = tokenizer.encode(prompt, Encode::default(), &mut scratch, &mut ids).unwrap();
+    ids[..n].iter().for_each(|&id| sampler.accept(id));
+    engine.eval(pool, &ids[..n], &mut |_| true).unwrap();
+    let (mut detokenizer, mut page) = (Detokenizer::continuing(true), Page::new());
+    while engine.position() < engine.context() {
+        let id = sampler.sample(engine.logits()).unwrap();
+        sampler.accept(id);
+        detokenizer.push(tokenizer, id, &mut page).unwrap();
+        engine.eval(pool, &[id], &mut |_| true).unwrap();
+    }
+    detokenizer.flush(&mut page).unwrap();
+    assert!(page.len > 100);
+    let full = engine.eval(pool, &[1], &mut |_| true).unwrap_err();
+    write!(page, "{full}").unwrap();
+    engine.logits()[3] = f32::NAN;
+    write!(page, "{}", sampler.sample(engine.logits()).unwrap_err()).unwrap();
+    engine.rewind(0);
+}
+
+/// Loads a model and returns how often answering allocates.
+fn run(shape: &Shape, pool: &Pool) -> usize {
+    let file = Tiny::new(shape).bytes();
+    let gguf = Gguf::parse(&file, file.len() as u64).unwrap();
+    let files = [Part { gguf, bytes: &file }];
+    let parts = Parts::new(&files).unwrap();
+    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 200, batch: 16 });
+    let sizes = Sizes::of(parts.meta()).unwrap();
+    let mut plan = MemoryPlan::new();
+    Engine::plan(&mut plan, &config, &options).unwrap();
+    Tables::lay_out(&mut plan, &sizes).unwrap();
+    sample::lay_out(&mut plan, config.vocab, 2, 64).map(drop).unwrap();
+
+    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
+    let mut arena = Arena::new(&mut memory);
+    let mut engine = Engine::load(&parts, &options, kernels(), &mut arena).unwrap();
+    let tables = Tables::lay_out(&mut arena, &sizes).unwrap();
+    let tokenizer = Tokenizer::build(parts.meta(), tables).unwrap();
+    let params = Params {
+        temperature: 0.9,
+        top_k: 100,
+        top_p: 0.9,
+        min_p: 0.001,
+        repeat_penalty: 1.1,
+        frequency_penalty: 0.1,
+        presence_penalty: 0.1,
+        ..Params::default()
+    };
+    let room = sample::lay_out(&mut arena, config.vocab, 2, 64).unwrap();
+    let mut sampler = Sampler::new(room, &params, &[(2, f32::NEG_INFINITY), (300, 1.0)]).unwrap();
+    // All of the vocabulary, sorted by probability: the sampler's longest way.
+    let all = Params { top_k: 0, top_p: 0.999, min_p: 0.0, ..params };
+    allocations(|| {
+        answer(&mut engine, &tokenizer, &mut sampler, pool);
+        sampler.restart(&all, &[(5, 1.0)]).unwrap();
+        answer(&mut engine, &tokenizer, &mut sampler, pool);
+    })
+}
+
+#[test]
+fn nothing_is_allocated_after_load() {
+    assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are seen");
+    let pool = Pool::new(2, Pinning::None).unwrap();
+    warm_up(&pool);
+    for (arch, format) in
+        [("llama", Format::F32), ("qwen2", Format::Q8_0), ("qwen3", Format::Q4K), ("llama", Format::F16)]
+    {
+        let shape = Shape { arch, format, embd: 256, head_dim: 64, ffn: 256, biases: true, ..Shape::SMALL };
+        assert_eq!(run(&shape, &pool), 0, "{arch} {format:?}");
+    }
+}
