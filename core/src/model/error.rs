@@ -64,7 +64,12 @@ pub enum Fault {
     },
     /// A tensor that must be F32.
     NotF32,
-    /// A tensor that this architecture does not have.
+    /// A number of a tensor is infinite or not a number.
+    NotFinite {
+        /// Which, from 0.
+        at: usize,
+    },
+    /// A tensor that a model with these keys does not have.
     Unexpected,
 }
 
@@ -115,8 +120,11 @@ impl fmt::Display for Fault {
                 have[0], have[1], want[0], want[1]
             ),
             Self::NotF32 => write!(f, "must be F32; convert the model again with norms and biases in F32"),
+            Self::NotFinite { at } => {
+                write!(f, "holds no finite number at {at}: the file is damaged; download or convert it again")
+            }
             Self::Unexpected => {
-                write!(f, "is not part of this architecture; running without it would give wrong text")
+                write!(f, "is not part of a model with these keys; running without it would give wrong text")
             }
         }
     }

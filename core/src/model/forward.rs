@@ -88,11 +88,16 @@ impl<'a> Buffers<'a> {
         self.add_product(s, layer.down, None, Source::B, n);
     }
 
-    /// The logits of the batch's token `t`.
+    /// The logits of the batch's token `t`. Where the stream has gone out of
+    /// range all are NaN: products in integers would hide it.
     pub(super) fn logits(&mut self, s: &Step<'_, '_>, t: usize, out: &mut [f32]) {
         let embd = s.config.embd;
         let (x, a) = (&self.x[t * embd..][..embd], &mut self.a[..embd]);
         s.kernels.rms_norm(x, s.weights.norm, s.config.norm_eps, a);
+        if a.iter().any(|x| !x.is_finite()) {
+            out.fill(f32::NAN);
+            return;
+        }
         products(s, a, embd, &mut self.acts, [(s.weights.output, out)]);
     }
 

@@ -71,6 +71,7 @@ impl<'a> Weights<'a> {
             Some(_) => Some(vector(parts, "rope_freqs.weight", config.rope_dim / 2)?),
         };
         let norm = vector(parts, "output_norm.weight", embd)?;
+        refuse_others(parts, config)?;
         Ok(Self { files: parts.parts(), slots, embedding, norm, output, rope_factors })
     }
 
@@ -115,6 +116,29 @@ impl<'a> Weights<'a> {
     }
 }
 
+/// Errs on a tensor that no step would read: the model is another than its
+/// keys say.
+fn refuse_others(parts: &Parts<'_>, config: &Config) -> Result<(), LoadError> {
+    const WHOLE: [&str; 4] =
+        ["token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"];
+    let known = |name| WHOLE.contains(&name) || is_in_layer(name, config.layers);
+    match parts.tensors().find(|(_, t)| !known(t.name)) {
+        Some((_, t)) => Err(LoadError::Tensor(Name::new(t.name), Fault::Unexpected)),
+        None => Ok(()),
+    }
+}
+
+/// Whether `name` is a tensor of one of `layers` layers.
+fn is_in_layer(name: &str, layers: usize) -> bool {
+    let Some((number, suffix)) = name.strip_prefix("blk.").and_then(|n| n.split_once('.')) else {
+        return false;
+    };
+    // As it is written when it is looked for: no sign, no leading zero.
+    let plain = number == "0" || number.starts_with(|c: char| matches!(c, '1'..='9'));
+    let layer = number.parse::<usize>().ok().filter(|_| plain);
+    layer.is_some_and(|i| i < layers) && TENSORS.iter().any(|t| t.suffix == suffix)
+}
+
 fn find_in_layer(
     parts: &Parts<'_>,
     config: &Config,
@@ -132,7 +156,10 @@ fn find_in_layer(
             let shape = [config.dim(tensor.rows), config.dim(tensor.cols)];
             check(name.as_str(), &info, shape, tensor.rows == Dim::One)?;
             // Errs where the bytes are not in memory.
-            info.bind(parts.parts()[file].bytes)?;
+            let data = info.bind(parts.parts()[file].bytes)?.data();
+            if tensor.rows == Dim::One {
+                check_finite(name.as_str(), data)?;
+            }
             Ok(Slot {
                 offset: info.offset,
                 rows: shape[0] as u32,
@@ -166,5 +193,17 @@ fn required<'a>(parts: &Parts<'a>, name: &str, rows: usize, cols: usize) -> Resu
 fn vector<'a>(parts: &Parts<'a>, name: &str, len: usize) -> Result<&'a [u8], LoadError> {
     let (file, info) = parts.find(name).ok_or(LoadError::Tensor(Name::new(name), Fault::Missing))?;
     check(name, &info, [1, len], true)?;
-    Ok(info.bind(parts.parts()[file].bytes)?.data())
+    let data = info.bind(parts.parts()[file].bytes)?.data();
+    check_finite(name, data)?;
+    Ok(data)
+}
+
+/// Errs on a number of a vector that is infinite or none. (Matrices are too
+/// large to look at before they are due.)
+fn check_finite(name: &str, data: &[u8]) -> Result<(), LoadError> {
+    let mut numbers = data.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    match numbers.position(|x| !x.is_finite()) {
+        Some(at) => Err(LoadError::Tensor(Name::new(name), Fault::NotFinite { at })),
+        None => Ok(()),
+    }
 }
