@@ -68,7 +68,7 @@ impl<'a> Weights<'a> {
         };
         let rope_factors = match parts.find("rope_freqs.weight") {
             None => None,
-            Some(_) => Some(vector(parts, "rope_freqs.weight", config.rope_dim / 2)?),
+            Some(_) => Some(divisors(parts, "rope_freqs.weight", config.rope_dim / 2)?),
         };
         let norm = vector(parts, "output_norm.weight", embd)?;
         refuse_others(parts, config)?;
@@ -198,11 +198,23 @@ fn vector<'a>(parts: &Parts<'a>, name: &str, len: usize) -> Result<&'a [u8], Loa
     Ok(data)
 }
 
+/// A vector of what something is divided by.
+fn divisors<'a>(parts: &Parts<'a>, name: &str, len: usize) -> Result<&'a [u8], LoadError> {
+    let data = vector(parts, name, len)?;
+    match numbers(data).find(|&x| x <= 0.0) {
+        Some(x) => Err(LoadError::Tensor(Name::new(name), Fault::NotPositive(x))),
+        None => Ok(data),
+    }
+}
+
+fn numbers(data: &[u8]) -> impl Iterator<Item = f32> + '_ {
+    data.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
 /// Errs on a number of a vector that is infinite or none. (Matrices are too
 /// large to look at before they are due.)
 fn check_finite(name: &str, data: &[u8]) -> Result<(), LoadError> {
-    let mut numbers = data.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    match numbers.position(|x| !x.is_finite()) {
+    match numbers(data).position(|x| !x.is_finite()) {
         Some(at) => Err(LoadError::Tensor(Name::new(name), Fault::NotFinite { at })),
         None => Ok(()),
     }
