@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         // Whoever read our output has had enough: not a failure of ours.
         Err(e) if report::is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("katydid: {e:#}");
+            report::say(format_args!("katydid: {e:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,10 @@
-//! Progress and errors on stderr.
+//! Results on stdout; progress and messages on stderr.
 
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar over `len` steps of `what`; nothing where stderr is no terminal.
@@ -28,6 +30,21 @@ pub(crate) fn spinner(what: &str, quiet: bool) -> ProgressBar {
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// The context of an error that stdout gave.
+pub(crate) const CANNOT_WRITE: &str = "cannot write the result";
+
+/// Prints a line of result. (`println!` would panic where the disk is full or
+/// nobody reads.)
+pub(crate) fn result(line: impl Display) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).context(CANNOT_WRITE)
+}
+
+/// Prints a line for people. Whoever closed stderr does not want to know.
+pub(crate) fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Whether `e` says that the reader of our output went away.

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let isa = kernels()?.isa().name();
     let mut rows = Vec::new();
     with_model(&model, None, Needs::default(), |mut model| {
-        let steps = threads.len() * args.repeat * 2;
+        let steps = threads.len().saturating_mul(args.repeat).saturating_mul(2);
         let bar = report::bar("bench", steps as u64, false);
         for &threads in &threads {
             let pool = pool(threads)?;
@@ -89,11 +89,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bar.finish_and_clear();
         Ok(())
     })?;
-    print(args, isa, &rows);
-    Ok(())
+    print(args, isa, &rows)
 }
 
-fn print(args: &Args, isa: &str, rows: &[Row]) {
+fn print(args: &Args, isa: &str, rows: &[Row]) -> Result<()> {
     if args.json {
         let list: Vec<_> = rows
             .iter()
@@ -101,13 +100,19 @@ fn print(args: &Args, isa: &str, rows: &[Row]) {
                 json!({"kind": r.kind, "tokens": r.tokens, "threads": r.threads, "context": r.context, "tok_s": r.tok_s})
             })
             .collect();
-        println!("{}", json!({"isa": isa, "results": list}));
-        return;
+        return report::result(json!({"isa": isa, "results": list}));
     }
-    println!("{:<8} {:>7} {:>8} {:>8} {:>10}   {isa}", "", "tokens", "threads", "context", "tok/s");
+    report::result(format_args!(
+        "{:<8} {:>7} {:>8} {:>8} {:>10}   {isa}",
+        "", "tokens", "threads", "context", "tok/s"
+    ))?;
     for r in rows {
-        println!("{:<8} {:>7} {:>8} {:>8} {:>10.2}", r.kind, r.tokens, r.threads, r.context, r.tok_s);
+        report::result(format_args!(
+            "{:<8} {:>7} {:>8} {:>8} {:>10.2}",
+            r.kind, r.tokens, r.threads, r.context, r.tok_s
+        ))?;
     }
+    Ok(())
 }
 
 fn median(repeat: usize, mut one: impl FnMut() -> Result<f64>) -> Result<f64> {

@@ -89,8 +89,7 @@ fn greedy(args: &ModelArgs, tokens: &[u32], n: usize) -> Result<()> {
                 model.engine.eval(&pool, &[id], &mut |_| true)?;
             }
         }
-        println!("{}", line_of(&ids));
-        Ok(())
+        report::result(line_of(&ids))
     })
 }
 
@@ -134,14 +133,15 @@ fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
         }
         bar.finish_and_clear();
         if json {
-            println!(
-                "{}",
-                serde_json::json!({"perplexity": sum.perplexity(), "tokens": sum.tokens, "window": window})
+            return report::result(
+                serde_json::json!({"perplexity": sum.perplexity(), "tokens": sum.tokens, "window": window}),
             );
-        } else {
-            println!("perplexity {:.4} over {} tokens, windows of {window}", sum.perplexity(), sum.tokens);
         }
-        Ok(())
+        report::result(format_args!(
+            "perplexity {:.4} over {} tokens, windows of {window}",
+            sum.perplexity(),
+            sum.tokens
+        ))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use katydid_core::gguf::{Parts, Value};
 use katydid_core::model::{Config, Options};
 use katydid_core::plan::{MemoryPlan, Part};
@@ -12,6 +12,7 @@ use serde_json::{Map, json};
 
 use crate::loaded::{Files, Needs, plan};
 use crate::model_args::ModelArgs;
+use crate::report;
 use crate::units::Bytes;
 
 #[derive(clap::Args)]
@@ -53,12 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         model: model(args, &parts),
     };
     let mut out = std::io::stdout().lock();
-    if args.json {
-        writeln!(out, "{:#}", facts.json())?;
-    } else {
-        facts.print(args, &mut out)?;
-    }
-    out.flush()?;
+    let printed = match args.json {
+        true => writeln!(out, "{:#}", facts.json()).map_err(Into::into),
+        false => facts.print(args, &mut out),
+    };
+    printed.and_then(|()| Ok(out.flush()?)).context(report::CANNOT_WRITE)?;
     match (facts.model, args.model.ram) {
         (Ok((_, _, plan)), Some(ram)) => Ok(plan.check(ram)?),
         _ => Ok(()),

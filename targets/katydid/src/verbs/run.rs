@@ -207,40 +207,41 @@ impl Run<'_, '_> {
         // What was generated is written out whatever ended it.
         let written = writeln!(out, "{rest}").and_then(|()| out.flush());
         stats.decode = start.elapsed();
+        stats.end = match &ended {
+            Ok(end) => end,
+            Err(e) if report::is_broken_pipe(e) => "nobody reads on",
+            Err(_) => "failed",
+        };
         ended?;
-        Ok(written?)
+        written.context(report::CANNOT_WRITE)
     }
 
-    fn tokens(&mut self, stats: &mut Stats, out: &mut impl Write, start: Instant) -> Result<()> {
+    /// Returns what ended it.
+    fn tokens(&mut self, stats: &mut Stats, out: &mut impl Write, start: Instant) -> Result<&'static str> {
         let mut text = String::with_capacity(256);
-        stats.end = "-n reached";
         while stats.generated < self.args.n {
             if interrupt::asked() {
-                stats.end = "interrupted";
-                break;
+                return Ok("interrupted");
             }
             let id = self.sampler.sample(self.model.engine.logits())?;
             if self.model.tokenizer()?.is_end(id) && !self.args.ignore_eos {
-                stats.end = "the model ended";
-                break;
+                return Ok("the model ended");
             }
             self.sampler.accept(id);
             text.clear();
             self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
-            out.write_all(text.as_bytes())?;
-            out.flush()?;
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
             stats.generated += 1;
             stats.decode = start.elapsed();
             if stats.generated == self.args.n {
                 break;
             }
             if self.model.engine.position() == self.model.engine.context() {
-                stats.end = "the context is full; raise -c to go on";
-                break;
+                return Ok("the context is full; raise -c to go on");
             }
             self.model.engine.eval(self.workers, &[id], &mut |_| true)?;
         }
-        Ok(())
+        Ok("-n reached")
     }
 }
 
@@ -251,7 +252,7 @@ fn rate(tokens: usize, time: Duration) -> f64 {
 impl Stats {
     fn print(&self, model: &Loaded<'_>) {
         let first = self.prefill.as_secs_f64() * 1e3;
-        eprintln!(
+        report::say(format_args!(
             "prompt {} tokens, {:.1} tok/s · generated {} tokens, {:.1} tok/s · first token after {first:.0} ms (load {:.0} ms) · {}",
             self.prompt,
             rate(self.prompt, self.prefill),
@@ -260,14 +261,14 @@ impl Stats {
             rate(self.generated.saturating_sub(1), self.decode),
             self.load.as_secs_f64() * 1e3,
             self.end
-        );
-        eprint!("memory planned {}", Bytes(model.arena));
+        ));
+        let mut memory = format!("memory planned {}", Bytes(model.arena));
         if let Some(now) = rss() {
-            eprint!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
+            memory += &format!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
         }
         if let Some(peak) = vm_hwm() {
-            eprint!(" · peak {}", Bytes(peak));
+            memory += &format!(" · peak {}", Bytes(peak));
         }
-        eprintln!();
+        report::say(memory);
     }
 }

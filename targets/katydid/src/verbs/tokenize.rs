@@ -12,6 +12,7 @@ use katydid_linux::Block;
 
 use super::{encode, line_of, parse_ids};
 use crate::loaded::Files;
+use crate::report;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -68,21 +69,21 @@ fn input(args: &Args) -> Result<Vec<u8>> {
 }
 
 fn print(args: &Args, tokenizer: &Tokenizer<'_>, ids: &[u32]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     if args.ids {
-        writeln!(out, "{}", line_of(ids))?;
-    } else if args.json {
+        return report::result(line_of(ids));
+    }
+    if args.json {
         let list: Vec<_> = ids
             .iter()
             .map(|&id| serde_json::json!({"id": id, "text": tokenizer.token_text(id).unwrap_or("")}))
             .collect();
-        writeln!(out, "{}", serde_json::Value::from(list))?;
-    } else {
-        for &id in ids {
-            writeln!(out, "{id:>7}  {:?}", tokenizer.token_text(id).unwrap_or(""))?;
-        }
+        return report::result(serde_json::Value::from(list));
     }
-    Ok(out.flush()?)
+    let mut out = std::io::stdout().lock();
+    let mut each = ids.iter().map(|&id| (id, tokenizer.token_text(id).unwrap_or("")));
+    each.try_for_each(|(id, text)| writeln!(out, "{id:>7}  {text:?}"))
+        .and_then(|()| out.flush())
+        .context(report::CANNOT_WRITE)
 }
 
 fn decode(args: &Args, tokenizer: &Tokenizer<'_>, text: &[u8]) -> Result<()> {
@@ -98,6 +99,5 @@ fn decode(args: &Args, tokenizer: &Tokenizer<'_>, text: &[u8]) -> Result<()> {
     }
     detokenizer.flush(&mut words)?;
     let mut out = std::io::stdout().lock();
-    out.write_all(words.as_bytes())?;
-    Ok(out.flush()?)
+    out.write_all(words.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)
 }
