@@ -115,6 +115,10 @@ fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
         let ids = encode(tokenizer, &text, how)?;
         let bos = tokenizer.bos().filter(|_| tokenizer.adds_bos());
         let window = model.engine.context();
+        // The least with a token to count: the second half's last has no successor.
+        if window < 3 {
+            bail!("the context (-c) is {window}, but a window must be at least 3 tokens");
+        }
         if ids.len() < window {
             bail!(
                 "the text has {} tokens, fewer than one window of {window}: lower -c or take a longer text",
