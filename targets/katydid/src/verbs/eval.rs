@@ -60,6 +60,10 @@ pub(crate) fn run(what: &What) -> Result<()> {
 }
 
 fn logits(args: &ModelArgs, tokens: &[u32], path: &Path) -> Result<()> {
+    // Writing would empty the file under its own mapping.
+    if path.canonicalize().ok().is_some_and(|p| args.model.canonicalize().is_ok_and(|m| m == p)) {
+        bail!("--out {} is the model itself: name another file", path.display());
+    }
     with_model(args, Some(tokens.len()), Needs::default(), |mut model| {
         let pool = args.pool()?;
         let failed = || format!("cannot write {}", path.display());

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -9,9 +10,13 @@ use super::{changed, folder, good, katydid, model, text};
 
 /// Every way to print something, with a text of many tokens.
 fn verbs() -> Vec<Vec<String>> {
-    let words = folder().join("words.txt");
-    std::fs::write(&words, "some words to measure ".repeat(20)).unwrap();
-    let (model, words) = (model(), words.to_str().unwrap());
+    static WORDS: OnceLock<String> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        let path = folder().join("words.txt");
+        std::fs::write(&path, "some words to measure ".repeat(20)).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let model = model();
     let all: [&[&str]; 11] = [
         &["run", model, "-p", "ab", "-n", "4"],
         &["inspect", model],
@@ -33,7 +38,7 @@ fn full() -> Stdio {
 }
 
 #[test]
-fn a_full_disk_is_a_failure() {
+fn what_cannot_be_written_is_a_failure() {
     for args in verbs() {
         let output = Command::new(env!("CARGO_BIN_EXE_katydid")).args(&args).stdout(full()).output().unwrap();
         let err = text(&output.stderr);
@@ -42,6 +47,8 @@ fn a_full_disk_is_a_failure() {
     }
     let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", "/dev/full"]);
     super::fails(&mut logits, "cannot write /dev/full: No space left");
+    let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", model()]);
+    super::fails(&mut logits, "is the model itself: name another file");
     let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", "/no/such/folder"]);
     super::fails(&mut logits, "cannot write /no/such/folder: No such file");
 }
