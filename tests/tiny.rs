@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use katydid_core::gguf::emit::Emit;
 use katydid_core::gguf::{MAX_TENSOR_NAME, Value};
@@ -191,8 +192,13 @@ impl Tiny {
 
     /// Writes the file into `folder`, and returns its path.
     pub fn save(&self, folder: &Path, name: &str) -> PathBuf {
+        static SAVED: AtomicUsize = AtomicUsize::new(0);
         let path = folder.join(name);
-        std::fs::write(&path, self.bytes()).expect("a writable folder");
+        // Another test may have the same file mapped: replace it, never change it.
+        let nth = SAVED.fetch_add(1, Ordering::Relaxed);
+        let new = folder.join(format!("{name}.{}.{nth}", std::process::id()));
+        std::fs::write(&new, self.bytes()).expect("a writable folder");
+        std::fs::rename(&new, &path).expect("the same folder");
         path
     }
 

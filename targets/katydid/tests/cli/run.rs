@@ -147,3 +147,17 @@ fn a_reader_that_goes_away() {
     assert_eq!(code, Some(0), "{err}");
     assert!(!err.contains("Broken pipe"), "{err}");
 }
+
+#[test]
+fn a_model_file_cut_short_while_it_runs() {
+    let model = changed("pulled.gguf", |m| _ = m.set("llama.context_length", Meta::U32(1 << 24)));
+    let mut child =
+        spawn(&["run", &model, "-p", "a", "-n", "999999", "--ignore-eos", "-c", "999999"], Stdio::piped());
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 4]).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&model).unwrap().set_len(0).unwrap();
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    let (code, err) = end(child);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("the model file cannot be read any more"), "{err}");
+}
