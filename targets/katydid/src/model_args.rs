@@ -61,7 +61,8 @@ pub(crate) fn pool(n: usize) -> Result<Pool> {
 /// The best kernels for this processor, or those that `KATYDID_ISA` names.
 pub(crate) fn kernels() -> Result<Kernels> {
     let caps = cpu_caps();
-    let Ok(name) = std::env::var("KATYDID_ISA") else { return Ok(Kernels::select(&caps)) };
+    let wish = std::env::var("KATYDID_ISA").ok().filter(|name| !name.is_empty());
+    let Some(name) = wish else { return Ok(Kernels::select(&caps)) };
     let here: Vec<&str> =
         Isa::ALL.into_iter().filter(|&isa| Kernels::of(isa, &caps).is_some()).map(Isa::name).collect();
     match Isa::from_name(&name).and_then(|isa| Kernels::of(isa, &caps)) {
