@@ -21,6 +21,8 @@
 //! features; pointer arguments must be readable (or writable) for the number
 //! of elements that the method names, at any alignment.
 
+use crate::quant::k4_scales_mins;
+
 /// See the module's documentation.
 #[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
 pub(crate) trait Lanes: Copy + 'static {
@@ -28,6 +30,8 @@ pub(crate) trait Lanes: Copy + 'static {
     type B: Copy;
     /// Partial `i32` sums of one block.
     type Acc: Copy;
+    /// The scales of a block's groups.
+    type S: Copy;
     /// Eight `i32`.
     type I: Copy;
     /// Eight `f32`.
@@ -43,8 +47,6 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn and(a: Self::B, b: Self::B) -> Self::B;
     /// Bitwise or.
     unsafe fn or(a: Self::B, b: Self::B) -> Self::B;
-    /// Difference of bytes, wrapping.
-    unsafe fn sub(a: Self::B, b: Self::B) -> Self::B;
     /// Each byte shifted right, zeros in.
     unsafe fn shr<const N: i32>(a: Self::B) -> Self::B;
     /// Each byte shifted left, zeros in.
@@ -64,25 +66,38 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn dot_u(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
     /// `acc + Σ w·x`, with `w` in -128..=127.
     unsafe fn dot_i(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
-    /// `acc + s·Σ w·x`, with `w` in 0..=63.
-    unsafe fn mad_u(acc: Self::Acc, w: Self::B, x: Self::B, s: i16) -> Self::Acc;
-    /// `acc + s·Σ w·x`, with `w` in -127..=127.
-    unsafe fn mad_i(acc: Self::Acc, w: Self::B, x: Self::B, s: i16) -> Self::Acc;
-    /// `acc + s[0]·Σ(first 16) + s[1]·Σ(last 16)`, with `w` in 0..=63.
-    unsafe fn mad2_u(acc: Self::Acc, w: Self::B, x: Self::B, s: [i16; 2]) -> Self::Acc;
-    /// The same with `w` in -127..=127.
-    unsafe fn mad2_i(acc: Self::Acc, w: Self::B, x: Self::B, s: [i16; 2]) -> Self::Acc;
-    /// `Σ a·b` of 16 pairs of `i16`.
-    unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> Self::Acc;
-    /// `Σ m[g]·(sums[2g] + sums[2g + 1])` of 8 groups; sums of two are within
-    /// ±4,064.
+    /// The signed scales of 16 groups of 16 weights, from memory.
+    unsafe fn scales16(p: *const i8) -> Self::S;
+    /// The signed scales of 8 groups of 32 weights, from memory: each counts
+    /// for two groups of 16.
+    unsafe fn scales8(p: *const i8) -> Self::S;
+    /// The scales and the minimums of a block of Q4_K or Q5_K, from its start.
     #[inline(always)]
-    unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> Self::Acc {
-        // SAFETY: the caller points at 16 sums.
-        unsafe { Self::dot_i16(&core::array::from_fn(|i| i16::from(m[i / 2])), sums) }
+    unsafe fn scales_mins(block: *const u8) -> (Self::S, Self::S) {
+        // SAFETY: the caller points at a block; its packed scales are bytes 4
+        // to 16, and all six-bit numbers fit an `i8`.
+        unsafe {
+            let (s, m) = k4_scales_mins(&block.add(4).cast::<[u8; 12]>().read_unaligned());
+            (Self::scales8(s.as_ptr().cast()), Self::scales8(m.as_ptr().cast()))
+        }
     }
+    /// `acc + s·Σ w·x`, with `w` in 0..=63 and `s` the scale of the `J`th 32
+    /// weights, whose two groups have the same one.
+    unsafe fn mad_u<const J: usize>(acc: Self::Acc, w: Self::B, x: Self::B, s: Self::S) -> Self::Acc;
+    /// The same, with `w` in -127..=127.
+    unsafe fn mad_i<const J: usize>(acc: Self::Acc, w: Self::B, x: Self::B, s: Self::S) -> Self::Acc;
+    /// `acc + s₀·Σ(first 16) + s₁·Σ(last 16)`, with `w` in 0..=63 and the
+    /// scales of the `J`th 32 weights' groups.
+    unsafe fn mad2_u<const J: usize>(acc: Self::Acc, w: Self::B, x: Self::B, s: Self::S) -> Self::Acc;
+    /// `Σ s·sum` over the 16 groups; `sums` holds those of even groups, then
+    /// those of odd groups.
+    unsafe fn dot_sums(s: Self::S, sums: *const i16) -> Self::Acc;
+    /// `a - (b << N)`.
+    unsafe fn less<const N: i32>(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Lane `i` is the whole sum of `parts[i]`.
     unsafe fn reduce8(parts: [Self::Acc; 8]) -> Self::I;
+    /// `a - (sums << N)`, with eight `i16` from memory.
+    unsafe fn i_less<const N: i32>(a: Self::I, sums: *const i16) -> Self::I;
 
     // Eight lanes of `f32`.
 
@@ -124,6 +139,27 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn f_to_f16(p: *mut u16, a: Self::F);
     /// Eight `i8` to memory, rounded to nearest even; lanes are in -127..=127.
     unsafe fn f_to_i8(p: *mut i8, a: Self::F);
+
+    /// The half-precision numbers at `p` and 2 bytes further, each `stride`
+    /// bytes from the last, eight times.
+    #[inline(always)]
+    unsafe fn f_two_halves(p: *const u8, stride: usize) -> (Self::F, Self::F) {
+        // SAFETY: the caller points at eight such pairs.
+        unsafe { (Self::f_halves(p, stride), Self::f_halves(p.add(2), stride)) }
+    }
+    /// The half-precision numbers at `p`, each `stride` bytes from the last,
+    /// eight times.
+    #[inline(always)]
+    unsafe fn f_halves(p: *const u8, stride: usize) -> Self::F {
+        let mut h = [0u16; 8];
+        // SAFETY: the caller points at eight such numbers; `h` holds eight.
+        unsafe {
+            for (i, h) in h.iter_mut().enumerate() {
+                *h = p.add(i * stride).cast::<u16>().read_unaligned();
+            }
+            Self::f_from_f16(h.as_ptr())
+        }
+    }
 
     /// Asks for the cache line at `p`, which need not be mapped.
     #[inline(always)]

@@ -50,11 +50,13 @@ pub enum Isa {
     Dotprod,
     /// x86 AVX2 with F16C.
     Avx2,
+    /// x86 AVX-512 VNNI.
+    Avx512,
 }
 
 impl Isa {
     /// Every instruction set, worst first.
-    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Neon, Isa::Dotprod, Isa::Avx2];
+    pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Neon, Isa::Dotprod, Isa::Avx2, Isa::Avx512];
 
     /// The name people type.
     pub fn name(self) -> &'static str {
@@ -63,6 +65,7 @@ impl Isa {
             Isa::Neon => "neon",
             Isa::Dotprod => "dotprod",
             Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
         }
     }
 
@@ -197,6 +200,8 @@ impl Kernels {
             Isa::Neon if caps.neon => Some(Self(&arm::NEON)),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 if caps.avx2 => Some(Self(&x86_64::AVX2)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if caps.avx2 && caps.avx512_vnni => Some(Self(&x86_64::AVX512)),
             _ => {
                 let _ = caps;
                 None

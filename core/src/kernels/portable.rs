@@ -2,12 +2,39 @@
 //! instruction sets whose vector unit is not exact (AArch32 NEON flushes
 //! denormals) or absent. Compilers may vectorise it; they may not reorder it.
 
+/// Scales as 16 numbers, those of even groups first.
+macro_rules! portable_scales {
+    () => {
+        type S = [i16; 16];
+
+        #[inline(always)]
+        unsafe fn scales16(p: *const i8) -> [i16; 16] {
+            // SAFETY: the caller gives 16 readable bytes.
+            let s = unsafe { p.cast::<[i8; 16]>().read_unaligned() };
+            core::array::from_fn(|i| i16::from(s[2 * (i % 8) + i / 8]))
+        }
+        #[inline(always)]
+        unsafe fn scales8(p: *const i8) -> [i16; 16] {
+            // SAFETY: the caller gives 8 readable bytes.
+            let s = unsafe { p.cast::<[i8; 8]>().read_unaligned() };
+            core::array::from_fn(|i| i16::from(s[i % 8]))
+        }
+    };
+}
+pub(super) use portable_scales;
+
 /// Fills in the `F` and `I` methods over `[f32; 8]` and `[i32; 8]`.
 macro_rules! portable_f32 {
     () => {
         type I = [i32; 8];
         type F = [f32; 8];
 
+        #[inline(always)]
+        unsafe fn i_less<const N: i32>(a: [i32; 8], sums: *const i16) -> [i32; 8] {
+            // SAFETY: the caller gives eight readable `i16`.
+            let sums = unsafe { sums.cast::<[i16; 8]>().read_unaligned() };
+            core::array::from_fn(|i| a[i] - (i32::from(sums[i]) << N))
+        }
         #[inline(always)]
         unsafe fn f_splat(x: f32) -> [f32; 8] {
             [x; 8]

@@ -2,7 +2,7 @@
 //! vector unit runs.
 
 use super::lanes::Lanes;
-use super::portable::portable_f32;
+use super::portable::{portable_f32, portable_scales};
 
 /// Plain Rust.
 #[derive(Clone, Copy)]
@@ -26,6 +26,7 @@ fn signed(w: [u8; 32]) -> [i32; 32] {
 impl Lanes for Scalar {
     type B = [u8; 32];
     type Acc = i32;
+    portable_scales!();
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> [u8; 32] {
@@ -43,10 +44,6 @@ impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn or(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
         core::array::from_fn(|i| a[i] | b[i])
-    }
-    #[inline(always)]
-    unsafe fn sub(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
-        core::array::from_fn(|i| a[i].wrapping_sub(b[i]))
     }
     #[inline(always)]
     unsafe fn shr<const N: i32>(a: [u8; 32]) -> [u8; 32] {
@@ -86,28 +83,27 @@ impl Lanes for Scalar {
         acc + sum(&signed(w), &x, 0)
     }
     #[inline(always)]
-    unsafe fn mad_u(acc: i32, w: [u8; 32], x: [u8; 32], s: i16) -> i32 {
-        acc + i32::from(s) * sum(&unsigned(w), &x, 0)
+    unsafe fn mad_u<const J: usize>(acc: i32, w: [u8; 32], x: [u8; 32], s: [i16; 16]) -> i32 {
+        acc + i32::from(s[J]) * sum(&unsigned(w), &x, 0)
     }
     #[inline(always)]
-    unsafe fn mad_i(acc: i32, w: [u8; 32], x: [u8; 32], s: i16) -> i32 {
-        acc + i32::from(s) * sum(&signed(w), &x, 0)
+    unsafe fn mad_i<const J: usize>(acc: i32, w: [u8; 32], x: [u8; 32], s: [i16; 16]) -> i32 {
+        acc + i32::from(s[J]) * sum(&signed(w), &x, 0)
     }
     #[inline(always)]
-    unsafe fn mad2_u(acc: i32, w: [u8; 32], x: [u8; 32], s: [i16; 2]) -> i32 {
+    unsafe fn mad2_u<const J: usize>(acc: i32, w: [u8; 32], x: [u8; 32], s: [i16; 16]) -> i32 {
         let w = unsigned(w);
-        acc + i32::from(s[0]) * sum(&w[..16], &x, 0) + i32::from(s[1]) * sum(&w[16..], &x, 16)
+        acc + i32::from(s[J]) * sum(&w[..16], &x, 0) + i32::from(s[8 + J]) * sum(&w[16..], &x, 16)
     }
     #[inline(always)]
-    unsafe fn mad2_i(acc: i32, w: [u8; 32], x: [u8; 32], s: [i16; 2]) -> i32 {
-        let w = signed(w);
-        acc + i32::from(s[0]) * sum(&w[..16], &x, 0) + i32::from(s[1]) * sum(&w[16..], &x, 16)
-    }
-    #[inline(always)]
-    unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> i32 {
+    unsafe fn dot_sums(s: [i16; 16], sums: *const i16) -> i32 {
         // SAFETY: the caller gives 16 readable `i16`.
-        let b = unsafe { b.cast::<[i16; 16]>().read_unaligned() };
-        a.iter().zip(b).map(|(&a, b)| i32::from(a) * i32::from(b)).sum()
+        let sums = unsafe { sums.cast::<[i16; 16]>().read_unaligned() };
+        s.into_iter().zip(sums).map(|(s, sum)| i32::from(s) * i32::from(sum)).sum()
+    }
+    #[inline(always)]
+    unsafe fn less<const N: i32>(a: i32, b: i32) -> i32 {
+        a - (b << N)
     }
     #[inline(always)]
     unsafe fn reduce8(parts: [i32; 8]) -> [i32; 8] {

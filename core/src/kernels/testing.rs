@@ -21,7 +21,9 @@ pub(crate) fn caps() -> CpuCaps {
     #[cfg(target_arch = "x86_64")]
     {
         caps.avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
-        caps.avx512_vnni = std::is_x86_feature_detected!("avx512vnni");
+        caps.avx512_vnni = std::is_x86_feature_detected!("avx512vnni")
+            && std::is_x86_feature_detected!("avx512vl")
+            && std::is_x86_feature_detected!("avx512bw");
     }
     #[cfg(target_arch = "aarch64")]
     {

@@ -1,5 +1,8 @@
-//! [`Lanes`] for x86-64.
+//! [`Lanes`](super::lanes::Lanes) for x86-64.
 
 mod avx2;
+mod shared;
+mod vnni;
 
 pub(super) use avx2::KERNELS as AVX2;
+pub(super) use vnni::KERNELS as AVX512;

@@ -10,7 +10,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::shared::neon_shared;
+use super::shared::{Scales, neon_shared, scaled};
 use crate::kernels::lanes::Lanes;
 
 /// NEON and dot products.
@@ -47,22 +47,18 @@ impl Lanes for Dotprod {
         unsafe { sdot(sdot(acc, w.0, x.0), w.1, x.1) }
     }
     #[inline(always)]
-    unsafe fn mad_u(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
-        unsafe { Self::mad_i(acc, w, x, s) }
+    unsafe fn mad_u<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
+        unsafe { Self::mad_i::<J>(acc, w, x, s) }
     }
     #[inline(always)]
-    unsafe fn mad_i(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
-        unsafe { vmlaq_n_s32(acc, Self::dot_i(vdupq_n_s32(0), w, x), s.into()) }
+    unsafe fn mad_i<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
+        unsafe { scaled::<J>(acc, Self::dot_i(vdupq_n_s32(0), w, x), s.even) }
     }
     #[inline(always)]
-    unsafe fn mad2_u(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
-        unsafe { Self::mad2_i(acc, w, x, s) }
-    }
-    #[inline(always)]
-    unsafe fn mad2_i(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
+    unsafe fn mad2_u<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
         unsafe {
-            let acc = vmlaq_n_s32(acc, sdot(vdupq_n_s32(0), w.0, x.0), s[0].into());
-            vmlaq_n_s32(acc, sdot(vdupq_n_s32(0), w.1, x.1), s[1].into())
+            let acc = scaled::<J>(acc, sdot(vdupq_n_s32(0), w.0, x.0), s.even);
+            scaled::<J>(acc, sdot(vdupq_n_s32(0), w.1, x.1), s.odd)
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use core::arch::aarch64::*;
 
-use super::shared::neon_shared;
+use super::shared::{Scales, neon_shared, scaled};
 use crate::kernels::lanes::Lanes;
 
 /// Baseline NEON.
@@ -49,28 +49,18 @@ impl Lanes for Neon {
         unsafe { vpadalq_s16(vpadalq_s16(acc, pairs(w.0, x.0)), pairs(w.1, x.1)) }
     }
     #[inline(always)]
-    unsafe fn mad_u(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
-        unsafe {
-            let sum = vpaddlq_s16(more_pairs(pairs(w.0, x.0), w.1, x.1));
-            vmlaq_n_s32(acc, sum, s.into())
-        }
+    unsafe fn mad_u<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
+        unsafe { scaled::<J>(acc, vpaddlq_s16(more_pairs(pairs(w.0, x.0), w.1, x.1)), s.even) }
     }
     #[inline(always)]
-    unsafe fn mad_i(acc: int32x4_t, w: Self::B, x: Self::B, s: i16) -> int32x4_t {
-        unsafe {
-            let sum = vpadalq_s16(vpaddlq_s16(pairs(w.0, x.0)), pairs(w.1, x.1));
-            vmlaq_n_s32(acc, sum, s.into())
-        }
+    unsafe fn mad_i<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
+        unsafe { scaled::<J>(acc, vpadalq_s16(vpaddlq_s16(pairs(w.0, x.0)), pairs(w.1, x.1)), s.even) }
     }
     #[inline(always)]
-    unsafe fn mad2_u(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
-        unsafe { Self::mad2_i(acc, w, x, s) }
-    }
-    #[inline(always)]
-    unsafe fn mad2_i(acc: int32x4_t, w: Self::B, x: Self::B, s: [i16; 2]) -> int32x4_t {
+    unsafe fn mad2_u<const J: usize>(acc: int32x4_t, w: Self::B, x: Self::B, s: Scales) -> int32x4_t {
         unsafe {
-            let acc = vmlaq_n_s32(acc, vpaddlq_s16(pairs(w.0, x.0)), s[0].into());
-            vmlaq_n_s32(acc, vpaddlq_s16(pairs(w.1, x.1)), s[1].into())
+            let acc = scaled::<J>(acc, vpaddlq_s16(pairs(w.0, x.0)), s.even);
+            scaled::<J>(acc, vpaddlq_s16(pairs(w.1, x.1)), s.odd)
         }
     }
 }

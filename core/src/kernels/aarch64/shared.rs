@@ -4,12 +4,44 @@
 //! nearest even and keeps denormals, as the scalar unit does. Products are
 //! added by a separate instruction, never fused.
 
+use core::arch::aarch64::*;
+
+/// Scales of even and of odd groups of 16 weights.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Scales {
+    pub(super) even: int16x8_t,
+    pub(super) odd: int16x8_t,
+}
+
+/// `acc + sum · s[J]`.
+///
+/// # Safety
+/// `J` is below 8; see `Lanes`.
+#[inline(always)]
+pub(super) unsafe fn scaled<const J: usize>(acc: int32x4_t, sum: int32x4_t, s: int16x8_t) -> int32x4_t {
+    // SAFETY: NEON is part of the architecture.
+    unsafe {
+        let (low, high) = (vmovl_s16(vget_low_s16(s)), vmovl_high_s16(s));
+        match J {
+            0 => vmlaq_laneq_s32::<0>(acc, sum, low),
+            1 => vmlaq_laneq_s32::<1>(acc, sum, low),
+            2 => vmlaq_laneq_s32::<2>(acc, sum, low),
+            3 => vmlaq_laneq_s32::<3>(acc, sum, low),
+            4 => vmlaq_laneq_s32::<0>(acc, sum, high),
+            5 => vmlaq_laneq_s32::<1>(acc, sum, high),
+            6 => vmlaq_laneq_s32::<2>(acc, sum, high),
+            _ => vmlaq_laneq_s32::<3>(acc, sum, high),
+        }
+    }
+}
+
 /// Fills in everything but the byte products: `B`, `Acc`, `I` and `F` are
 /// pairs of 128-bit registers, `Acc` a single one.
 macro_rules! neon_shared {
     () => {
         type B = (uint8x16_t, uint8x16_t);
         type Acc = int32x4_t;
+        type S = Scales;
         type I = (int32x4_t, int32x4_t);
         type F = (float32x4_t, float32x4_t);
 
@@ -28,10 +60,6 @@ macro_rules! neon_shared {
         #[inline(always)]
         unsafe fn or(a: Self::B, b: Self::B) -> Self::B {
             unsafe { (vorrq_u8(a.0, b.0), vorrq_u8(a.1, b.1)) }
-        }
-        #[inline(always)]
-        unsafe fn sub(a: Self::B, b: Self::B) -> Self::B {
-            unsafe { (vsubq_u8(a.0, b.0), vsubq_u8(a.1, b.1)) }
         }
         #[inline(always)]
         unsafe fn shr<const N: i32>(a: Self::B) -> Self::B {
@@ -87,22 +115,40 @@ macro_rules! neon_shared {
             unsafe { vdupq_n_s32(0) }
         }
         #[inline(always)]
-        unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> int32x4_t {
+        unsafe fn scales16(p: *const i8) -> Scales {
             unsafe {
-                let (a0, a1) = (vld1q_s16(a.as_ptr()), vld1q_s16(a.as_ptr().add(8)));
-                let (b0, b1) = (vld1q_s16(b), vld1q_s16(b.add(8)));
-                let sum = vmull_s16(vget_low_s16(a0), vget_low_s16(b0));
-                let sum = vmlal_high_s16(sum, a0, b0);
-                let sum = vmlal_s16(sum, vget_low_s16(a1), vget_low_s16(b1));
-                vmlal_high_s16(sum, a1, b1)
+                let s = vld1q_s8(p);
+                let (even, odd) = (vuzp1q_s8(s, s), vuzp2q_s8(s, s));
+                Scales { even: vmovl_s8(vget_low_s8(even)), odd: vmovl_s8(vget_low_s8(odd)) }
             }
         }
         #[inline(always)]
-        unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> int32x4_t {
+        unsafe fn scales8(p: *const i8) -> Scales {
             unsafe {
-                let m = vreinterpretq_s16_u16(vmovl_u8(vcreate_u8(u64::from_le_bytes(m))));
-                let sums = vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums.add(8)));
-                vmlal_high_s16(vmull_s16(vget_low_s16(m), vget_low_s16(sums)), m, sums)
+                let both = vmovl_s8(vld1_s8(p));
+                Scales { even: both, odd: both }
+            }
+        }
+        #[inline(always)]
+        unsafe fn dot_sums(s: Scales, sums: *const i16) -> int32x4_t {
+            unsafe {
+                let (even, odd) = (vld1q_s16(sums), vld1q_s16(sums.add(8)));
+                let sum = vmull_s16(vget_low_s16(s.even), vget_low_s16(even));
+                let sum = vmlal_high_s16(sum, s.even, even);
+                let sum = vmlal_s16(sum, vget_low_s16(s.odd), vget_low_s16(odd));
+                vmlal_high_s16(sum, s.odd, odd)
+            }
+        }
+        #[inline(always)]
+        unsafe fn less<const N: i32>(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+            unsafe { vsubq_s32(a, vshlq_n_s32::<N>(b)) }
+        }
+        #[inline(always)]
+        unsafe fn i_less<const N: i32>(a: Self::I, sums: *const i16) -> Self::I {
+            unsafe {
+                let sums = vld1q_s16(sums);
+                let (low, high) = (vmovl_s16(vget_low_s16(sums)), vmovl_high_s16(sums));
+                (vsubq_s32(a.0, vshlq_n_s32::<N>(low)), vsubq_s32(a.1, vshlq_n_s32::<N>(high)))
             }
         }
         #[inline(always)]

@@ -22,7 +22,7 @@
 use core::arch::asm;
 
 use crate::kernels::lanes::Lanes;
-use crate::kernels::portable::portable_f32;
+use crate::kernels::portable::{portable_f32, portable_scales};
 
 /// NEON for integers.
 #[derive(Clone, Copy)]
@@ -125,10 +125,6 @@ impl Lanes for Neon {
         core::array::from_fn(|i| unsafe { pure!("vorr {0}, {1}, {2}"; a[i], b[i]) })
     }
     #[inline(always)]
-    unsafe fn sub(a: [D; 4], b: [D; 4]) -> [D; 4] {
-        core::array::from_fn(|i| unsafe { pure!("vsub.i8 {0}, {1}, {2}"; a[i], b[i]) })
-    }
-    #[inline(always)]
     unsafe fn shr<const N: i32>(a: [D; 4]) -> [D; 4] {
         if N == 0 {
             return a; // the instruction has no shift by zero
@@ -219,9 +215,9 @@ impl Lanes for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn mad_u(acc: D, w: [D; 4], x: [D; 4], s: i16) -> D {
+    unsafe fn mad_u<const J: usize>(acc: D, w: [D; 4], x: [D; 4], s: [i16; 16]) -> D {
         unsafe {
-            products!(acc, w, x, scales([s, 0]);
+            products!(acc, w, x, scales([s[J], 0]);
                 "vmull.s8 q8, {1}, {5}",
                 "vmlal.s8 q8, {2}, {6}",
                 "vmlal.s8 q8, {3}, {7}",
@@ -232,9 +228,9 @@ impl Lanes for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn mad_i(acc: D, w: [D; 4], x: [D; 4], s: i16) -> D {
+    unsafe fn mad_i<const J: usize>(acc: D, w: [D; 4], x: [D; 4], s: [i16; 16]) -> D {
         unsafe {
-            products!(acc, w, x, scales([s, 0]);
+            products!(acc, w, x, scales([s[J], 0]);
                 "vmull.s8 q8, {1}, {5}",
                 "vmull.s8 q9, {3}, {7}",
                 "vmlal.s8 q8, {2}, {6}",
@@ -247,13 +243,9 @@ impl Lanes for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn mad2_u(acc: D, w: [D; 4], x: [D; 4], s: [i16; 2]) -> D {
-        unsafe { Self::mad2_i(acc, w, x, s) }
-    }
-    #[inline(always)]
-    unsafe fn mad2_i(acc: D, w: [D; 4], x: [D; 4], s: [i16; 2]) -> D {
+    unsafe fn mad2_u<const J: usize>(acc: D, w: [D; 4], x: [D; 4], s: [i16; 16]) -> D {
         unsafe {
-            products!(acc, w, x, scales(s);
+            products!(acc, w, x, scales([s[J], s[8 + J]]);
                 "vmull.s8 q8, {1}, {5}",
                 "vmull.s8 q9, {3}, {7}",
                 "vmlal.s8 q8, {2}, {6}",
@@ -268,7 +260,7 @@ impl Lanes for Neon {
         }
     }
     #[inline(always)]
-    unsafe fn dot_i16(a: &[i16; 16], b: *const i16) -> D {
+    unsafe fn dot_sums(s: [i16; 16], sums: *const i16) -> D {
         let result: D;
         unsafe {
             asm!(
@@ -281,8 +273,8 @@ impl Lanes for Neon {
                 "vmlal.s16 q12, d19, d23",
                 "vadd.i32 {0}, d24, d25",
                 lateout(dreg_low16) result,
-                a = in(reg) a,
-                b = in(reg) b,
+                a = in(reg) s.as_ptr(),
+                b = in(reg) sums,
                 out("d16") _,
                 out("d17") _,
                 out("d18") _,
@@ -299,33 +291,11 @@ impl Lanes for Neon {
         result
     }
     #[inline(always)]
-    unsafe fn dot_mins(m: [u8; 8], sums: *const i16) -> D {
-        let result: D;
+    unsafe fn less<const N: i32>(a: D, b: D) -> D {
         unsafe {
-            asm!(
-                ".fpu neon",
-                "vmovl.u8 q8, {m}",
-                "vld1.16 {{d18-d21}}, [{sums}]",
-                "vpadd.i16 d18, d18, d19",
-                "vpadd.i16 d19, d20, d21",
-                "vmull.s16 q11, d16, d18",
-                "vmlal.s16 q11, d17, d19",
-                "vadd.i32 {0}, d22, d23",
-                lateout(dreg_low16) result,
-                m = in(dreg_low16) d(u64::from_le_bytes(m)),
-                sums = in(reg) sums,
-                out("d16") _,
-                out("d17") _,
-                out("d18") _,
-                out("d19") _,
-                out("d20") _,
-                out("d21") _,
-                out("d22") _,
-                out("d23") _,
-                options(pure, readonly, nostack, preserves_flags)
-            );
+            let shifted = pure!("vshl.i32 {0}, {1}, #{n}"; b; n = const N);
+            pure!("vsub.i32 {0}, {1}, {2}"; a, shifted)
         }
-        result
     }
     #[inline(always)]
     unsafe fn reduce8(p: [D; 8]) -> [i32; 8] {
@@ -344,6 +314,7 @@ impl Lanes for Neon {
         unsafe { asm!("pld [{0}]", in(reg) p, options(nostack, readonly, preserves_flags)) }
     }
 
+    portable_scales!();
     portable_f32!();
 }
 

@@ -34,11 +34,9 @@ macro_rules! legacy {
     };
 }
 
-legacy!(Q4_0, 0, Min::None, dot_i, |w| L::sub(L::nibbles(w.add(2)), L::splat(8)));
-legacy!(Q4_1, 0, Min::Block(2), dot_u, |w| L::nibbles(w.add(4)));
-legacy!(Q5_0, 0, Min::None, dot_i, |w| {
-    L::sub(L::or(L::nibbles(w.add(6)), L::bits16(w.add(2))), L::splat(16))
-});
-legacy!(Q5_1, 0, Min::Block(2), dot_u, |w| L::or(L::nibbles(w.add(8)), L::bits16(w.add(4))));
+legacy!(Q4_0, 0, Min::Offset(3), dot_u, |w| L::nibbles(w.add(2)));
+legacy!(Q4_1, 0, Min::Block, dot_u, |w| L::nibbles(w.add(4)));
+legacy!(Q5_0, 0, Min::Offset(4), dot_u, |w| L::or(L::nibbles(w.add(6)), L::bits16(w.add(2))));
+legacy!(Q5_1, 0, Min::Block, dot_u, |w| L::or(L::nibbles(w.add(8)), L::bits16(w.add(4))));
 legacy!(Q8_0, 0, Min::None, dot_i, |w| L::load(w.add(2)));
 legacy!(Iq4Nl, 0, Min::None, dot_i, |w| L::lookup(&IQ4_VALUES, L::nibbles(w.add(2))));

@@ -25,21 +25,24 @@ const TILE: usize = 4;
 /// How far ahead of its use a row is asked for, in bytes.
 const AHEAD: usize = 2048;
 
-/// Where a block keeps its second half-precision number, and what it scales.
+/// What a format adds to d·q. A second half-precision number `m` follows the
+/// scale where there is one.
 pub(in crate::kernels) enum Min {
-    /// There is none: weight = d·q.
+    /// Nothing.
     None,
-    /// At this byte; weight = d·q − min·m, `m` per group; sums come from `dot`.
-    Groups(usize),
-    /// At this byte; weight = d·q + min.
-    Block(usize),
+    /// weight = d·(q − 2ⁿ), taken off the sum of a block.
+    Offset(u32),
+    /// weight = d·q − m·min, with a minimum per group; sums come from `dot`.
+    Groups,
+    /// weight = d·q + m.
+    Block,
 }
 
 /// A quantised format: its place for scales and its integer dot.
 pub(in crate::kernels) trait Block {
     /// Which format.
     const FORMAT: Format;
-    /// Byte of the half-precision scale.
+    /// Byte of the half-precision scale, which `m` follows.
     const D: usize;
     /// The minimum.
     const MIN: Min;
@@ -188,23 +191,25 @@ unsafe fn group<L: Lanes, B: Block, const T: usize>(
                 mins[t][i] = min[t];
             }
         }
-        let d = halves::<L>(w.add(B::D), bytes, n);
-        let m = match B::MIN {
-            Min::None => d,
-            Min::Groups(at) | Min::Block(at) => halves::<L>(w.add(at), bytes, n),
-        };
+        let (d, m) = scales::<L>(w.add(B::D), bytes, n, matches!(B::MIN, Min::Groups | Min::Block));
         for t in 0..T {
             let dx = L::f_load(x.d.add((first + t) * x.strides[1] + b));
-            let mut v = L::f_mul(L::f_mul(d, dx), L::f_from_i(L::reduce8(dots[t])));
+            let sums = x.sums.add((first + t) * x.strides[2] + b);
+            let sum = L::reduce8(dots[t]);
+            let sum = match B::MIN {
+                Min::Offset(3) => L::i_less::<3>(sum, sums),
+                Min::Offset(_) => L::i_less::<4>(sum, sums),
+                _ => sum,
+            };
+            let mut v = L::f_mul(L::f_mul(d, dx), L::f_from_i(sum));
             match B::MIN {
-                Min::None => {}
-                Min::Groups(_) => {
+                Min::None | Min::Offset(_) => {}
+                Min::Groups => {
                     let sum = L::f_from_i(L::reduce8(mins[t]));
                     v = L::f_sub(v, L::f_mul(L::f_mul(m, dx), sum));
                 }
-                Min::Block(_) => {
-                    let sum = L::f_from_i16(x.sums.add((first + t) * x.strides[2] + b));
-                    v = L::f_add(v, L::f_mul(L::f_mul(m, dx), sum));
+                Min::Block => {
+                    v = L::f_add(v, L::f_mul(L::f_mul(m, dx), L::f_from_i16(sums)));
                 }
             }
             acc[t] = L::f_add(acc[t], v);
@@ -213,14 +218,25 @@ unsafe fn group<L: Lanes, B: Block, const T: usize>(
     acc
 }
 
-/// The `n` half-precision numbers at `p`, `stride` bytes apart; zero beyond.
+/// The scales of `n` blocks from `p` on, and their `m` where `two`; zero beyond.
 #[inline(always)]
-unsafe fn halves<L: Lanes>(p: *const u8, stride: usize, n: usize) -> L::F {
-    let mut h = [0u16; 8];
-    for i in 0..n {
-        // SAFETY: the caller has `n` blocks from here.
-        h[i] = u16::from_le(unsafe { p.add(i * stride).cast::<u16>().read_unaligned() });
+unsafe fn scales<L: Lanes>(p: *const u8, stride: usize, n: usize, two: bool) -> (L::F, L::F) {
+    // SAFETY: the caller has `n` blocks from here; `h` holds eights.
+    unsafe {
+        if n == 8 {
+            if two {
+                return L::f_two_halves(p, stride);
+            }
+            let d = L::f_halves(p, stride);
+            return (d, d);
+        }
+        let mut h = [[0u16; 8]; 2];
+        for i in 0..n {
+            h[0][i] = p.add(i * stride).cast::<u16>().read_unaligned();
+            if two {
+                h[1][i] = p.add(i * stride + 2).cast::<u16>().read_unaligned();
+            }
+        }
+        (L::f_from_f16(h[0].as_ptr()), L::f_from_f16(h[1].as_ptr()))
     }
-    // SAFETY: `h` holds eight.
-    unsafe { L::f_from_f16(h.as_ptr()) }
 }

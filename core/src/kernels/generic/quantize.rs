@@ -13,7 +13,7 @@ const TINY: f32 = 1e-20;
 
 /// Quantises `x`, whole blocks of `BLOCK`: `q` as long as `x`, one `d` per
 /// block (the rest of `d` is zeroed), one of `sums` per `SUM` elements (the
-/// rest zeroed).
+/// rest zeroed; within a block those of even groups come first).
 ///
 /// # Safety
 /// See [`Lanes`]. Slices have the lengths named.
@@ -32,8 +32,10 @@ pub(in crate::kernels) unsafe fn quantize<L: Lanes, const BLOCK: usize, const SU
         let q = &mut q[b * BLOCK..][..BLOCK];
         // SAFETY: the caller has the CPU features.
         d[b] = unsafe { one_block::<L>(x, q) };
-        for (sum, q) in sums[b * BLOCK / SUM..].iter_mut().zip(q.chunks_exact(SUM)) {
-            *sum = q.iter().map(|&q| i16::from(q)).sum();
+        for (g, q) in q.chunks_exact(SUM).enumerate() {
+            // Of 16 groups the even come first, then the odd.
+            let at = if BLOCK == SUM { b } else { b * (BLOCK / SUM) + g / 2 + g % 2 * (BLOCK / SUM / 2) };
+            sums[at] = q.iter().map(|&q| i16::from(q)).sum();
         }
     }
 }
