@@ -161,10 +161,10 @@ fn bits(rows: &[f32]) -> Vec<u32> {
 #[test]
 fn same_bits_for_any_batch_and_order() {
     for format in [Format::F32, Format::F16, Format::Q8_0, Format::Q4_0] {
-        let model = Tiny::new(&Shape { format, head_dim: 24, ..SMALL }).bytes();
+        let model = Tiny::new(&Shape { format, head_dim: 24, layers: 1, ..SMALL }).bytes();
         let tokens = tokens(130);
         let want = bits(&logits(&model, &tokens, 130, kernels(), &OneWorker));
-        for batch in [1, 3, 32, 64, 65, 129] {
+        for batch in [1, 32, 65, 129] {
             let got = bits(&logits(&model, &tokens, batch, kernels(), &OneWorker));
             assert!(got == want, "{format:?}, {batch} at once");
         }
