@@ -2,7 +2,7 @@
 
 use katydid_core::model::Options;
 use katydid_core::port::OneWorker;
-use katydid_tests::{all_kernels, argmax, ids, json, kernels, shared, with_engine};
+use katydid_tests::{all_kernels, argmax, ids, json, kernels, patience, shared, with_engine};
 
 /// How much larger than llama.cpp's own error on the quantised file ours may be.
 const FACTOR: f64 = 1.25;
@@ -32,6 +32,10 @@ fn models() -> Vec<std::path::PathBuf> {
 
 #[test]
 fn error_against_the_dequantised_model() {
+    if patience() > 1 {
+        println!("skipped: emulated; the same bits as elsewhere have the same error");
+        return;
+    }
     let mut bad = Vec::new();
     println!(
         "{:<16} {:>10} {:>10} {:>6}  {:>7} {:>7}",
@@ -65,19 +69,63 @@ fn error_against_the_dequantised_model() {
     assert!(bad.is_empty(), "error too large: {bad:?}");
 }
 
+/// FNV-1a (Fowler, Noll and Vo, 1991) of the logits' bits.
+fn hash(logits: &[f32]) -> u64 {
+    logits
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The bits that every processor gives: what ties the ARM runs of this test to
+/// the others. They change only when the arithmetic is changed on purpose.
+const BITS: [(&str, u64); 19] = [
+    ("llama-bf16", 0x40d5_55e4_2273_d5dc),
+    ("llama-f16", 0x5d67_59a3_75bb_3975),
+    ("llama-f32", 0x23c1_6664_f113_0511),
+    ("llama-iq4_nl", 0x55eb_a08d_c3e5_e695),
+    ("llama-iq4_xs", 0xd4ec_774a_79d0_8d96),
+    ("llama-q2_k", 0x43d6_f1d2_4cef_747f),
+    ("llama-q3_k_m", 0x1cb0_b68e_4052_9d64),
+    ("llama-q4_0", 0xfaa3_65d8_9fee_ae32),
+    ("llama-q4_1", 0xada9_8ae4_ce1b_dd81),
+    ("llama-q4_k_m", 0x6375_c2da_7c8b_8b02),
+    ("llama-q5_0", 0x702f_26ce_aa46_47ea),
+    ("llama-q5_1", 0xb10c_02f2_f125_8d70),
+    ("llama-q5_k_m", 0x6c8a_5f99_a96a_4a3b),
+    ("llama-q6_k", 0x92ef_5660_6be9_79ce),
+    ("llama-q8_0", 0x674c_b62c_4086_08cd),
+    ("qwen2-q4_k_m", 0x440f_455b_0ccb_9393),
+    ("qwen2-q8_0", 0x9d91_4c33_3aca_d622),
+    ("qwen3-q4_k_m", 0x95a5_0b01_7c5a_eecc),
+    ("qwen3-q8_0", 0x9667_ace0_164c_9462),
+];
+
 #[test]
-fn same_bits_on_every_instruction_set_and_batch_size() {
+fn bits_are_the_same_on_every_processor() {
     for model in models() {
         let bytes = std::fs::read(&model).unwrap();
         let tokens = ids(&json(&model.with_extension("json"))["tokens"]);
-        let mut first: Option<Vec<u32>> = None;
-        for k in all_kernels() {
-            for batch in [32, 1, 5] {
-                let bits: Vec<u32> =
-                    all_logits(&bytes, &tokens, batch, k).iter().map(|x| x.to_bits()).collect();
-                let same = first.get_or_insert_with(|| bits.clone()) == &bits;
-                assert!(same, "{} differs: {:?}, {batch} tokens at once", model.display(), k.isa());
-            }
+        let name = model.file_stem().unwrap().to_string_lossy().into_owned();
+        let want = BITS.iter().find(|(n, _)| *n == name).map(|(_, bits)| *bits);
+        // Emulated, only the best set: the others are run where it is worse.
+        let sets = all_kernels();
+        for k in &sets[if patience() > 1 { sets.len() - 1 } else { 0 }..] {
+            let got = hash(&all_logits(&bytes, &tokens, 32, *k));
+            assert_eq!(want, Some(got), "{name} on {:?}: {got:#018x}", k.isa());
+        }
+    }
+}
+
+#[test]
+fn batches_do_not_change_bits() {
+    for model in models().into_iter().step_by(if patience() > 1 { 6 } else { 1 }) {
+        let bytes = std::fs::read(&model).unwrap();
+        let tokens = ids(&json(&model.with_extension("json"))["tokens"]);
+        let whole = hash(&all_logits(&bytes, &tokens, 32, kernels()));
+        for batch in [1, 5] {
+            let got = hash(&all_logits(&bytes, &tokens, batch, kernels()));
+            assert_eq!(got, whole, "{} differs with {batch} tokens at once", model.display());
         }
     }
 }

@@ -55,11 +55,17 @@ pub(super) fn lay_out<'a, S: Space<'a>>(space: &mut S, config: &Config) -> Resul
 impl<'a> Weights<'a> {
     /// Finds and checks every tensor, filling `slots`.
     pub(super) fn find(parts: &Parts<'a>, config: &Config, slots: &'a mut [Slot]) -> Result<Self, LoadError> {
-        for layer in 0..config.layers {
-            for (i, tensor) in TENSORS.iter().enumerate() {
-                slots[layer * PER_LAYER + i] = find_in_layer(parts, config, layer, tensor)?;
+        slots.fill(Slot::NONE);
+        for (file, info) in parts.tensors() {
+            if let Some((layer, tensor)) = place(info.name, config.layers) {
+                let at = layer * PER_LAYER + tensor.part as usize;
+                slots[at] = checked(parts, config, tensor, file, &info)?;
+            } else if !WHOLE.contains(&info.name) {
+                // The model is another than its keys say.
+                return Err(LoadError::Tensor(Name::new(info.name), Fault::Unexpected));
             }
         }
+        refuse_missing(config, slots)?;
         let embd = config.embd;
         let embedding = required(parts, "token_embd.weight", config.vocab, embd)?;
         let output = match parts.find("output.weight") {
@@ -71,7 +77,6 @@ impl<'a> Weights<'a> {
             Some(_) => Some(divisors(parts, "rope_freqs.weight", config.rope_dim / 2)?),
         };
         let norm = vector(parts, "output_norm.weight", embd)?;
-        refuse_others(parts, config)?;
         Ok(Self { files: parts.parts(), slots, embedding, norm, output, rope_factors })
     }
 
@@ -116,59 +121,55 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Errs on a tensor that no step would read: the model is another than its
-/// keys say.
-fn refuse_others(parts: &Parts<'_>, config: &Config) -> Result<(), LoadError> {
-    const WHOLE: [&str; 4] =
-        ["token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"];
-    let known = |name| WHOLE.contains(&name) || is_in_layer(name, config.layers);
-    match parts.tensors().find(|(_, t)| !known(t.name)) {
-        Some((_, t)) => Err(LoadError::Tensor(Name::new(t.name), Fault::Unexpected)),
-        None => Ok(()),
-    }
-}
+/// Tensors that belong to no layer.
+const WHOLE: [&str; 4] = ["token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"];
 
-/// Whether `name` is a tensor of one of `layers` layers.
-fn is_in_layer(name: &str, layers: usize) -> bool {
-    let Some((number, suffix)) = name.strip_prefix("blk.").and_then(|n| n.split_once('.')) else {
-        return false;
-    };
-    // As it is written when it is looked for: no sign, no leading zero.
+/// The layer, below `layers`, and the tensor of it that is called `name`.
+fn place(name: &str, layers: usize) -> Option<(usize, &'static Tensor)> {
+    let (number, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
+    // As converters write it: no sign, no leading zero.
     let plain = number == "0" || number.starts_with(|c: char| matches!(c, '1'..='9'));
-    let layer = number.parse::<usize>().ok().filter(|_| plain);
-    layer.is_some_and(|i| i < layers) && TENSORS.iter().any(|t| t.suffix == suffix)
+    let layer = number.parse().ok().filter(|&i: &usize| plain && i < layers)?;
+    Some((layer, TENSORS.iter().find(|t| t.suffix == suffix)?))
 }
 
-fn find_in_layer(
+/// Where the tensor lies, once its shape, format and numbers are right.
+fn checked(
     parts: &Parts<'_>,
     config: &Config,
-    layer: usize,
     tensor: &Tensor,
+    file: usize,
+    info: &TensorInfo<'_>,
 ) -> Result<Slot, LoadError> {
-    let name = Name::format(format_args!("blk.{layer}.{}", tensor.suffix));
-    let fail = |fault| Err(LoadError::Tensor(name, fault));
-    let found = parts.find(name.as_str());
-    match (found, config.arch.presence(tensor.part)) {
-        (None, Presence::Required) => fail(Fault::Missing),
-        (None, _) => Ok(Slot::NONE),
-        (Some(_), Presence::Absent) => fail(Fault::Unexpected),
-        (Some((file, info)), _) => {
-            let shape = [config.dim(tensor.rows), config.dim(tensor.cols)];
-            check(name.as_str(), &info, shape, tensor.rows == Dim::One)?;
-            // Errs where the bytes are not in memory.
-            let data = info.bind(parts.parts()[file].bytes)?.data();
-            if tensor.rows == Dim::One {
-                check_finite(name.as_str(), data)?;
-            }
-            Ok(Slot {
-                offset: info.offset,
-                rows: shape[0] as u32,
-                cols: shape[1] as u32,
-                file: file as u32,
-                format: info.format as u32,
-            })
+    if config.arch.presence(tensor.part) == Presence::Absent {
+        return Err(LoadError::Tensor(Name::new(info.name), Fault::Unexpected));
+    }
+    let shape = [config.dim(tensor.rows), config.dim(tensor.cols)];
+    check(info.name, info, shape, tensor.rows == Dim::One)?;
+    // Errs where the bytes are not in memory.
+    let data = info.bind(parts.parts()[file].bytes)?.data();
+    if tensor.rows == Dim::One {
+        check_finite(info.name, data)?;
+    }
+    Ok(Slot {
+        offset: info.offset,
+        rows: shape[0] as u32,
+        cols: shape[1] as u32,
+        file: file as u32,
+        format: info.format as u32,
+    })
+}
+
+/// Errs where a layer lacks a tensor that it must have.
+fn refuse_missing(config: &Config, slots: &[Slot]) -> Result<(), LoadError> {
+    for (at, slot) in slots.iter().enumerate() {
+        let tensor = &TENSORS[at % PER_LAYER];
+        if *slot == Slot::NONE && config.arch.presence(tensor.part) == Presence::Required {
+            let name = Name::format(format_args!("blk.{}.{}", at / PER_LAYER, tensor.suffix));
+            return Err(LoadError::Tensor(name, Fault::Missing));
         }
     }
+    Ok(())
 }
 
 /// Errs unless the tensor has `shape` (rows, columns) and, for a vector, is F32.
