@@ -35,7 +35,7 @@ pub(super) unsafe fn pairs_i(w: __m256i, x: __m256i) -> __m256i {
 #[inline(always)]
 pub(super) unsafe fn spread<const J: usize>(s: __m256i) -> __m256i {
     // SAFETY: the caller's promise.
-    unsafe { _mm256_shuffle_epi8(s, _mm256_set1_epi16((2 * J as i16 + 1) << 8 | 2 * J as i16)) }
+    unsafe { _mm256_shuffle_epi8(s, _mm256_set1_epi16(0x0100 + 0x0202 * J as i16)) }
 }
 
 /// Fills in everything but the dots and `mad_u`, `mad_i`.
