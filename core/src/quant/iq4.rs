@@ -30,3 +30,25 @@ pub(super) fn xs(b: &[u8], i: usize) -> f64 {
     let scale = i32::from(low) + 16 * i32::from(high) - 32;
     half_at(b, 0) * f64::from(scale) * level(&b[8 + 16 * g..], i % 32)
 }
+
+/// Writes an IQ4_NL block: half-precision `d`, codes of 32 weights.
+pub(super) fn pack_nl(b: &mut [u8], d: u16, q: &[u8; 32]) {
+    b[..2].copy_from_slice(&d.to_le_bytes());
+    super::legacy::pack_nibbles(&mut b[2..], q);
+}
+
+/// Writes an IQ4_XS block: half-precision `d`, scales -32 to 31, codes.
+pub(super) fn pack_xs(b: &mut [u8], d: u16, scales: &[i8; 8], q: &[u8; 256]) {
+    b[..2].copy_from_slice(&d.to_le_bytes());
+    let mut high = 0;
+    b[4..8].fill(0);
+    for (g, s) in scales.iter().enumerate() {
+        let s = (s + 32) as u8;
+        high |= u16::from(s >> 4) << (2 * g);
+        b[4 + g / 2] |= (s & 15) << (4 * (g % 2));
+    }
+    b[2..4].copy_from_slice(&high.to_le_bytes());
+    for (bytes, q) in b[8..].chunks_exact_mut(16).zip(q.as_chunks::<32>().0) {
+        super::legacy::pack_nibbles(bytes, q);
+    }
+}

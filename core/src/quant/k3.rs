@@ -45,6 +45,23 @@ pub(super) fn element(b: &[u8], i: usize) -> f64 {
     half_at(b, 108) * f64::from(scale(&b[96..108], i / 16)) * f64::from(q)
 }
 
+/// Writes a block: half-precision `d`, scales -32 to 31, weights offset by 4.
+pub(super) fn pack(b: &mut [u8], d: u16, scales: &[i8; 16], q: &[u8; 256]) {
+    b[..32].fill(0);
+    for (i, q) in q.iter().enumerate() {
+        b[i % 32] |= (q >> 2) << (i / 32);
+    }
+    super::k2::pack_pairs(&mut b[32..96], q);
+    let packed = &mut b[96..108];
+    packed.fill(0);
+    for (g, s) in scales.iter().enumerate() {
+        let s = (s + 32) as u8;
+        packed[g % 8] |= (s & 15) << (4 * (g / 8));
+        packed[8 + g % 4] |= (s >> 4) << (2 * (g / 4));
+    }
+    b[108..].copy_from_slice(&d.to_le_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,6 +43,32 @@ pub(super) fn element(b: &[u8], i: usize) -> f64 {
     half_at(b, 0) * s * f64::from(q) - half_at(b, 2) * m
 }
 
+/// Packs 8 scales and 8 minimums of 6 bits; shared with Q5_K.
+pub(super) fn pack_scales_mins(packed: &mut [u8], scales: &[u8; 8], mins: &[u8; 8]) {
+    for g in 0..4 {
+        packed[g] = scales[g] | (scales[g + 4] >> 4) << 6;
+        packed[g + 4] = mins[g] | (mins[g + 4] >> 4) << 6;
+        packed[g + 8] = scales[g + 4] & 15 | mins[g + 4] << 4;
+    }
+}
+
+/// Places the low nibbles of 256 weights in 128 bytes; shared with Q5_K.
+pub(super) fn pack_nibbles(bytes: &mut [u8], q: &[u8; 256]) {
+    for (bytes, q) in bytes.chunks_exact_mut(32).zip(q.chunks_exact(64)) {
+        for (l, byte) in bytes.iter_mut().enumerate() {
+            *byte = q[l] & 15 | q[l + 32] << 4;
+        }
+    }
+}
+
+/// Writes a block: half-precision `d` and `dmin`, then by group and weight.
+pub(super) fn pack(b: &mut [u8], d: u16, dmin: u16, scales: &[u8; 8], mins: &[u8; 8], q: &[u8; 256]) {
+    b[..2].copy_from_slice(&d.to_le_bytes());
+    b[2..4].copy_from_slice(&dmin.to_le_bytes());
+    pack_scales_mins(&mut b[4..16], scales, mins);
+    pack_nibbles(&mut b[16..], q);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,3 +19,22 @@ pub(super) fn element(b: &[u8], i: usize) -> f64 {
     let q = i32::from(low | high << 4) - 32;
     half_at(b, 208) * f64::from(b[192 + i / 16] as i8) * f64::from(q)
 }
+
+/// Writes a block: half-precision `d`, scales, weights offset by 32.
+pub(super) fn pack(b: &mut [u8], d: u16, scales: &[i8; 16], q: &[u8; 256]) {
+    let (low, rest) = b.split_at_mut(128);
+    for (low, q) in low.chunks_exact_mut(64).zip(q.chunks_exact(128)) {
+        for (l, byte) in low.iter_mut().enumerate() {
+            *byte = q[l] & 15 | q[l + 64] << 4;
+        }
+    }
+    for (high, q) in rest[..64].chunks_exact_mut(32).zip(q.chunks_exact(128)) {
+        for (l, byte) in high.iter_mut().enumerate() {
+            *byte = (0..4).fold(0, |byte, k| byte | (q[32 * k + l] >> 4) << (2 * k));
+        }
+    }
+    for (byte, s) in rest[64..80].iter_mut().zip(scales) {
+        *byte = *s as u8;
+    }
+    rest[80..].copy_from_slice(&d.to_le_bytes());
+}

@@ -7,6 +7,7 @@
 //!
 //! Layouts follow ggml's `ggml-common.h` (MIT), which defines the formats.
 
+mod encode;
 mod float;
 mod iq4;
 mod k2;
@@ -15,7 +16,9 @@ mod k4;
 mod k5;
 mod k6;
 mod legacy;
+pub mod mix;
 
+pub use encode::{EncodeError, MAX_WEIGHT, encode};
 pub(crate) use iq4::VALUES as IQ4_VALUES;
 pub(crate) use k3::scales as k3_scales;
 pub(crate) use k4::scales_mins as k4_scales_mins;
@@ -186,12 +189,39 @@ impl Format {
     ///
     /// Panics when `row` and `out` do not describe the same number of weights.
     pub fn dequantize(self, row: &[u8], out: &mut [f32]) {
-        let len = self.block_len();
-        assert_eq!(row.len() / self.block_bytes() * len, out.len());
-        for (block, out) in row.chunks_exact(self.block_bytes()).zip(out.chunks_exact_mut(len)) {
-            for (i, y) in out.iter_mut().enumerate() {
-                *y = self.element(block, i) as f32;
-            }
+        assert!(row.len().is_multiple_of(self.block_bytes()));
+        assert_eq!(row.len() / self.block_bytes() * self.block_len(), out.len());
+        match self {
+            Format::F32 => read::<1, 4>(row, out, |b, _| float::f32(b)),
+            Format::F16 => read::<1, 2>(row, out, |b, _| float::f16(b)),
+            Format::Bf16 => read::<1, 2>(row, out, |b, _| float::bf16(b)),
+            Format::Q4_0 => read::<32, 18>(row, out, |b, i| legacy::q4_0(b, i)),
+            Format::Q4_1 => read::<32, 20>(row, out, |b, i| legacy::q4_1(b, i)),
+            Format::Q5_0 => read::<32, 22>(row, out, |b, i| legacy::q5_0(b, i)),
+            Format::Q5_1 => read::<32, 24>(row, out, |b, i| legacy::q5_1(b, i)),
+            Format::Q8_0 => read::<32, 34>(row, out, |b, i| legacy::q8_0(b, i)),
+            Format::Q2K => read::<256, 84>(row, out, |b, i| k2::element(b, i)),
+            Format::Q3K => read::<256, 110>(row, out, |b, i| k3::element(b, i)),
+            Format::Q4K => read::<256, 144>(row, out, |b, i| k4::element(b, i)),
+            Format::Q5K => read::<256, 176>(row, out, |b, i| k5::element(b, i)),
+            Format::Q6K => read::<256, 210>(row, out, |b, i| k6::element(b, i)),
+            Format::Iq4Nl => read::<32, 18>(row, out, |b, i| iq4::nl(b, i)),
+            Format::Iq4Xs => read::<256, 136>(row, out, |b, i| iq4::xs(b, i)),
+        }
+    }
+}
+
+/// Reads blocks of `LEN` weights in `BYTES` bytes; sizes that the compiler
+/// knows make the plain reading of a whole row several times as fast.
+#[inline(always)]
+fn read<const LEN: usize, const BYTES: usize>(
+    row: &[u8],
+    out: &mut [f32],
+    element: impl Fn(&[u8; BYTES], usize) -> f64,
+) {
+    for (block, out) in row.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<LEN>().0) {
+        for (i, y) in out.iter_mut().enumerate() {
+            *y = element(block, i) as f32;
         }
     }
 }
