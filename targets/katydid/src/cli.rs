@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::verbs::{bench, eval, inspect, run, tokenize};
+use crate::verbs::{bench, eval, inspect, quantize, run, tokenize};
 
 /// LLM inference for boards that fit in a hand.
 #[derive(Parser)]
@@ -25,6 +25,8 @@ pub(crate) enum Verb {
     Eval(Eval),
     /// Measure speed
     Bench(bench::Args),
+    /// Make a smaller model file of a large one
+    Quantize(quantize::Args),
 }
 
 #[derive(Args)]

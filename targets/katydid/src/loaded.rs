@@ -42,6 +42,11 @@ impl Files {
         self.0.iter().map(|(path, file)| parse_one(path, file)).collect()
     }
 
+    /// The files, in order, with the paths they were opened by.
+    pub(crate) fn files(&self) -> &[(PathBuf, MappedFile)] {
+        &self.0
+    }
+
     /// Bytes of all files.
     pub(crate) fn len(&self) -> u64 {
         self.0.iter().map(|(_, f)| f.len()).sum()

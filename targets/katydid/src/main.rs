@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),
         cli::Verb::Eval(a) => verbs::eval::run(&a.what),
         cli::Verb::Bench(a) => verbs::bench::run(&a),
+        cli::Verb::Quantize(a) => verbs::quantize::run(&a),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

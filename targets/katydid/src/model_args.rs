@@ -40,16 +40,21 @@ impl ModelArgs {
 
     /// How many threads to run.
     pub(crate) fn threads(&self) -> Result<usize> {
-        match self.threads {
-            None => Ok(default_threads()),
-            Some(n @ 1..=1024) => Ok(n),
-            Some(n) => bail!("-j is {n}, but must be from 1 to 1024"),
-        }
+        threads(self.threads)
     }
 
     /// The pool that runs them.
     pub(crate) fn pool(&self) -> Result<Pool> {
         pool(self.threads()?)
+    }
+}
+
+/// How many threads `-j` asks for; one per processor where it is not given.
+pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
+    match asked {
+        None => Ok(default_threads()),
+        Some(n @ 1..=1024) => Ok(n),
+        Some(n) => bail!("-j is {n}, but must be from 1 to 1024"),
     }
 }
 

@@ -9,12 +9,26 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar over `len` steps of `what`; nothing where stderr is no terminal.
 pub(crate) fn bar(what: &str, len: u64, quiet: bool) -> ProgressBar {
+    bar_of(what, len, quiet, "{prefix} {wide_bar} {pos}/{len} {eta}")
+}
+
+/// A bar over `len` bytes.
+pub(crate) fn byte_bar(what: &str, len: u64, quiet: bool) -> ProgressBar {
+    bar_of(
+        what,
+        len,
+        quiet,
+        "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}",
+    )
+}
+
+fn bar_of(what: &str, len: u64, quiet: bool, template: &'static str) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::stderr_with_hz(10));
     // A constant template: it parses.
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta}") {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("━━╌"));
     }
     bar.set_prefix(what.to_owned());
