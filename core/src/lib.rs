@@ -8,7 +8,8 @@
 //!   chosen once.
 //! - [`gguf`]: model files, from alleged to proven.
 //! - [`model`]: architectures as data, the layer step, the KV cache.
-//! - [`text`]: tokenizers. [`sample`]: choosing the next token.
+//! - [`text`]: tokenizers. [`sample`]: choosing the next token. [`generate`]: one
+//!   after another.
 //!
 //! # Promises
 //! - Nothing here allocates; all memory comes from the caller's [`arena::Arena`].
@@ -23,6 +24,7 @@ extern crate std;
 
 pub mod arena;
 mod cast;
+pub mod generate;
 pub mod gguf;
 pub mod kernels;
 mod math;

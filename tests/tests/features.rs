@@ -24,7 +24,7 @@ fn tokens(n: usize) -> Vec<u32> {
 }
 
 fn logits(bytes: &[u8], tokens: &[u32], batch: usize, kernels: Kernels, workers: &dyn Workers) -> Vec<f32> {
-    with_engine(bytes, Options { context: tokens.len(), batch }, kernels, |engine| {
+    with_engine(bytes, Options { context: tokens.len(), batch, drafts: 0 }, kernels, |engine| {
         let mut all = Vec::new();
         engine.eval_all(workers, tokens, &mut |_, row| all.extend_from_slice(row)).unwrap();
         all
@@ -183,7 +183,7 @@ fn rewound_and_run_again() {
     let (tokens, workers) = (tokens(140), ScrambledWorkers::new(5));
     let want = bits(&logits(&model, &tokens, 32, kernels(), &OneWorker));
     let vocab = Gguf::parse(&model, model.len() as u64).unwrap().tensor("token_embd.weight").unwrap().dims[1];
-    with_engine(&model, Options { context: 140, batch: 9 }, kernels(), |engine| {
+    with_engine(&model, Options { context: 140, batch: 9, drafts: 0 }, kernels(), |engine| {
         let others: Vec<u32> = tokens.iter().rev().copied().collect();
         for back_to in [0, 1, 63, 64, 65, 128, 139] {
             engine.rewind(0);

@@ -132,7 +132,7 @@ fn run(shape: &Shape, pool: &Pool) -> usize {
     let gguf = Gguf::parse(&file, file.len() as u64).unwrap();
     let files = [Part { gguf, bytes: &file }];
     let parts = Parts::new(&files).unwrap();
-    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 90, batch: 16 });
+    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 90, batch: 16, drafts: 0 });
     let sizes = Sizes::of(parts.meta()).unwrap();
     let mut plan = MemoryPlan::new();
     Engine::plan(&mut plan, &config, &options).unwrap();

@@ -9,7 +9,7 @@ const FACTOR: f64 = 1.25;
 const FLOOR: f64 = 1e-6;
 
 fn all_logits(bytes: &[u8], tokens: &[u32], batch: usize, k: katydid_core::kernels::Kernels) -> Vec<f32> {
-    with_engine(bytes, Options { context: tokens.len(), batch }, k, |engine| {
+    with_engine(bytes, Options { context: tokens.len(), batch, drafts: 0 }, k, |engine| {
         let mut rows = Vec::new();
         engine.eval_all(&OneWorker, tokens, &mut |_, row| rows.extend_from_slice(row)).unwrap();
         rows

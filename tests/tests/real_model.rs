@@ -15,7 +15,7 @@ fn greedy_text_of_a_trained_model() {
     for kernels in all_kernels() {
         for case in json(&cases)["cases"].as_array().unwrap() {
             let (prompt, want) = (ids(&case["prompt_tokens"]), ids(&case["greedy_tokens"]));
-            let got = with_engine(&bytes, Options { context: 256, batch: 7 }, kernels, |engine| {
+            let got = with_engine(&bytes, Options { context: 256, batch: 7, drafts: 0 }, kernels, |engine| {
                 engine.eval(&OneWorker, &prompt, &mut |_| true).unwrap();
                 let mut got = Vec::new();
                 for _ in 0..want.len() {

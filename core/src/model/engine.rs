@@ -1,6 +1,7 @@
 //! A model ready to run, all of it in one arena.
 
 use core::fmt;
+use core::ops::Range;
 
 use super::config::Config;
 use super::error::{Fault, LoadError};
@@ -23,6 +24,9 @@ pub struct Options {
     /// Tokens evaluated at once, at most: more is faster for long prompts and
     /// takes more memory. The result does not depend on it.
     pub batch: usize,
+    /// Guessed tokens that [`Engine::eval_rows`] can check at once; each takes a
+    /// row of logits.
+    pub drafts: usize,
 }
 
 impl Options {
@@ -51,7 +55,7 @@ fn lay_out<'a, S: Space<'a>>(
         rope: rope::lay_out(space, config, options.context)?,
         slots: weights::lay_out(space, config)?,
         buffers: Buffers::lay_out(space, config, options.batch)?,
-        logits: space.take(Part::Scratch, "logits", config.vocab)?,
+        logits: space.take(Part::Scratch, "logits", config.vocab.saturating_mul(1 + options.drafts))?,
     })
 }
 
@@ -132,7 +136,19 @@ impl<'a> Engine<'a> {
     /// The logits of the last token evaluated, one per vocabulary entry, for
     /// the sampler to work on.
     pub fn logits(&mut self) -> &mut [f32] {
-        self.logits
+        self.logits_row(0)
+    }
+
+    /// The logits of token `row` of the last [`Engine::eval_rows`]; panics past
+    /// the rows there are.
+    pub fn logits_row(&mut self, row: usize) -> &mut [f32] {
+        let vocab = self.config.vocab;
+        &mut self.logits[row * vocab..][..vocab]
+    }
+
+    /// Guessed tokens that [`Engine::eval_rows`] takes beside the first.
+    pub fn drafts(&self) -> usize {
+        self.options.drafts
     }
 
     /// Runs `tokens` after those already seen, in batches, and leaves the last
@@ -154,7 +170,7 @@ impl<'a> Engine<'a> {
             let last = done + batch.len() == tokens.len();
             self.run(workers, batch);
             if last {
-                self.logits_of(workers, batch.len() - 1);
+                self.logits_of(workers, batch.len() - 1..batch.len());
             }
             self.position += batch.len();
             done += batch.len();
@@ -162,6 +178,18 @@ impl<'a> Engine<'a> {
                 return Err(EvalError::Stopped { done });
             }
         }
+        Ok(())
+    }
+
+    /// Runs `tokens`, no more than [`Engine::drafts`] and one, as one batch, and
+    /// leaves each one's logits in [`Engine::logits_row`]. Errs as
+    /// [`Engine::eval`] does, and panics on more tokens.
+    pub fn eval_rows(&mut self, workers: &dyn Workers, tokens: &[u32]) -> Result<(), EvalError> {
+        self.check(tokens)?;
+        assert!(tokens.len() <= (1 + self.options.drafts).min(self.options.batch), "more tokens than rows");
+        self.run(workers, tokens);
+        self.logits_of(workers, 0..tokens.len());
+        self.position += tokens.len();
         Ok(())
     }
 
@@ -176,8 +204,8 @@ impl<'a> Engine<'a> {
         for (i, batch) in tokens.chunks(self.options.batch).enumerate() {
             self.run(workers, batch);
             for t in 0..batch.len() {
-                self.logits_of(workers, t);
-                each(i * self.options.batch + t, self.logits);
+                self.logits_of(workers, t..t + 1);
+                each(i * self.options.batch + t, self.logits_row(0));
             }
             self.position += batch.len();
         }
@@ -205,10 +233,11 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Logits of token `t` of the batch just run.
-    fn logits_of(&mut self, workers: &dyn Workers, t: usize) {
+    /// Logits of tokens `range` of the batch just run, into as many rows.
+    fn logits_of(&mut self, workers: &dyn Workers, range: Range<usize>) {
+        let rows = range.len() * self.config.vocab;
         let (step, buffers, _, logits) = self.split(workers);
-        buffers.logits(&step, t, logits);
+        buffers.logits(&step, range, &mut logits[..rows]);
     }
 
     /// What a step reads, and what it writes.
@@ -230,7 +259,8 @@ impl<'a> Engine<'a> {
 
 fn check(options: &Options) -> Result<(), LoadError> {
     const MOST: usize = 1 << 24;
-    for (name, value) in [("the context (-c)", options.context), ("the batch (-b)", options.batch)] {
+    let batch = options.batch.saturating_sub(options.drafts);
+    for (name, value) in [("the context (-c)", options.context), ("the batch (-b), less guesses,", batch)] {
         if value == 0 || value > MOST {
             let fault = Fault::Range { value: value as u64, min: 1, max: MOST as u64 };
             return Err(LoadError::Option(name, fault));

@@ -9,6 +9,8 @@
 //! Every token's numbers depend on that token's inputs and the cache alone, so
 //! a batch gives the same bits as its tokens one by one.
 
+use core::ops::Range;
+
 use super::config::Config;
 use super::kv::KvCache;
 use super::rope::RopeTable;
@@ -88,17 +90,21 @@ impl<'a> Buffers<'a> {
         self.add_product(s, layer.down, None, Source::B, n);
     }
 
-    /// The logits of the batch's token `t`. Where the stream has gone out of
-    /// range all are NaN: products in integers would hide it.
-    pub(super) fn logits(&mut self, s: &Step<'_, '_>, t: usize, out: &mut [f32]) {
-        let embd = s.config.embd;
-        let (x, a) = (&self.x[t * embd..][..embd], &mut self.a[..embd]);
-        s.kernels.rms_norm(x, s.weights.norm, s.config.norm_eps, a);
-        if a.iter().any(|x| !x.is_finite()) {
-            out.fill(f32::NAN);
-            return;
+    /// The logits of the batch's tokens `range`, a row each. Where the stream
+    /// has gone out of range all of a row are NaN: products in integers would
+    /// hide it.
+    pub(super) fn logits(&mut self, s: &Step<'_, '_>, range: Range<usize>, out: &mut [f32]) {
+        let (embd, vocab, n) = (s.config.embd, s.config.vocab, range.len());
+        let a = &mut self.a[..n * embd];
+        for (a, t) in a.chunks_exact_mut(embd).zip(range) {
+            s.kernels.rms_norm(&self.x[t * embd..][..embd], s.weights.norm, s.config.norm_eps, a);
         }
-        products(s, a, embd, &mut self.acts, [(s.weights.output, out)]);
+        products(s, a, embd, &mut self.acts, [(s.weights.output, &mut *out)]);
+        for (a, out) in a.chunks_exact(embd).zip(out.chunks_exact_mut(vocab)) {
+            if a.iter().any(|x| !x.is_finite()) {
+                out.fill(f32::NAN);
+            }
+        }
     }
 
     /// a = norm(x)

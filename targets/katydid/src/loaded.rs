@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use katydid_core::arena::{ALIGN, Arena};
+use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
+use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts, split_name};
 use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
@@ -12,7 +13,7 @@ use katydid_core::sample::{self, Sampler};
 use katydid_core::text::{Sizes, Tables, Tokenizer};
 use katydid_linux::{Block, MappedFile, available_memory};
 
-use crate::model_args::{ModelArgs, kernels};
+use crate::model_args::{ModelArgs, kernels, with_context};
 use crate::units::Bytes;
 
 /// The files of a model, mapped.
@@ -67,15 +68,32 @@ fn parse_one<'f>(path: &Path, file: &'f MappedFile) -> Result<Part<'f>> {
 pub(crate) struct Needs {
     /// The text half: tokenizer tables.
     pub(crate) text: bool,
-    /// A sampler that remembers this many tokens and biases.
-    pub(crate) sampler: Option<(usize, usize)>,
+    /// What generating takes.
+    pub(crate) generate: Option<Generation>,
+}
+
+/// Sizes of what generates text.
+#[derive(Clone, Copy)]
+pub(crate) struct Generation {
+    /// Tokens that penalties look back on.
+    pub(crate) last_n: usize,
+    /// Logit biases.
+    pub(crate) biases: usize,
+    /// Tokens guessed at once, at most; 0 for never.
+    pub(crate) drafts: usize,
+}
+
+impl Needs {
+    fn drafts(&self) -> usize {
+        self.generate.map_or(0, |g| g.drafts)
+    }
 }
 
 /// A model in memory.
 pub(crate) struct Loaded<'a> {
     pub(crate) engine: Engine<'a>,
     pub(crate) tokenizer: Option<Tokenizer<'a>>,
-    pub(crate) sampler: Option<sample::Memory<'a>>,
+    generator: Option<(sample::Memory<'a>, Lookup<'a>)>,
     /// Bytes of the arena, all of them planned.
     pub(crate) arena: u64,
 }
@@ -86,10 +104,15 @@ impl<'a> Loaded<'a> {
         self.tokenizer.as_ref().ok_or_else(|| anyhow!("the model has no tokenizer"))
     }
 
-    /// The sampler of a verb that asked for one; only once.
-    pub(crate) fn sampler(&mut self, params: &sample::Params, bias: &[(u32, f32)]) -> Result<Sampler<'a>> {
-        let memory = self.sampler.take().ok_or_else(|| anyhow!("no sampler was planned"))?;
-        Ok(Sampler::new(memory, params, bias)?)
+    /// The generator of a verb that asked for one; only once.
+    pub(crate) fn generator(
+        &mut self,
+        params: &sample::Params,
+        bias: &[(u32, f32)],
+    ) -> Result<Generator<'a>> {
+        let (memory, lookup) = self.generator.take().ok_or_else(|| anyhow!("no generator was planned"))?;
+        let lookup = Some(lookup).filter(|_| self.engine.drafts() > 0);
+        Ok(Generator::new(Sampler::new(memory, params, bias)?, lookup))
     }
 }
 
@@ -105,10 +128,21 @@ pub(crate) fn plan(
     if needs.text {
         Tables::lay_out(&mut plan, &Sizes::of(parts.meta())?)?;
     }
-    if let Some((last_n, biases)) = needs.sampler {
-        sample::lay_out(&mut plan, config.vocab, biases, last_n)?;
+    if let Some(g) = needs.generate {
+        generator(&mut plan, config, options, g)?;
     }
     Ok(plan)
+}
+
+/// Takes what a generator needs.
+fn generator<'a, S: Space<'a>>(
+    space: &mut S,
+    config: &Config,
+    options: &Options,
+    g: Generation,
+) -> Result<(sample::Memory<'a>, Lookup<'a>), ArenaFull> {
+    let text = if options.drafts > 0 { options.context } else { 0 };
+    Ok((sample::lay_out(space, config.vocab, g.biases, g.last_n)?, Lookup::lay_out(space, text)?))
 }
 
 /// Opens the model that `args` names and hands it to `verb`.
@@ -123,10 +157,7 @@ pub(crate) fn with_model<R>(
     let name = args.model.display();
     let parts = Parts::new(&headers).map_err(|e| anyhow!("{name}: {e}"))?;
     let config = Config::read(&parts).map_err(|e| anyhow!("{name}: {e}"))?;
-    let mut options = args.options(config.context);
-    if let Some(least) = context.filter(|_| args.context.is_none()) {
-        options = Options { context: least, batch: args.batch.min(least.max(1)) };
-    }
+    let options = args.options(config.context, context, needs.drafts());
     let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
     check_budget(&parts, &config, &options, needs, &plan, args.ram)?;
     let size = usize::try_from(plan.total()).ok().and_then(|n| n.checked_add(ALIGN));
@@ -147,11 +178,11 @@ fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Aren
         false => None,
         true => Some(Tokenizer::build(parts.meta(), Tables::lay_out(arena, &Sizes::of(parts.meta())?)?)?),
     };
-    let sampler = match needs.sampler {
+    let generator = match needs.generate {
         None => None,
-        Some((last_n, biases)) => Some(sample::lay_out(arena, engine.config().vocab, biases, last_n)?),
+        Some(g) => Some(generator(arena, engine.config(), options, g)?),
     };
-    Ok(Loaded { engine, tokenizer, sampler, arena: arena.used() as u64 })
+    Ok(Loaded { engine, tokenizer, generator, arena: arena.used() as u64 })
 }
 
 /// Errs when the plan exceeds `--ram` or the machine, saying what would fit.
@@ -172,7 +203,7 @@ fn check_budget(
         return Ok(());
     }
     let fits = |context: usize| {
-        let options = Options { context, batch: options.batch.min(context) };
+        let options = with_context(context, options.batch, options.drafts);
         plan(parts, config, &options, needs).is_ok_and(|p| p.check(budget).is_ok())
     };
     let need = Bytes(planned.total());

@@ -31,11 +31,11 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Options for a model trained on `trained` tokens.
-    pub(crate) fn options(&self, trained: usize) -> Options {
-        let context = self.context.unwrap_or(trained.min(DEFAULT_CONTEXT));
-        // A batch larger than the context can never fill.
-        Options { context, batch: self.batch.min(context.max(1)) }
+    /// Options for a model trained on `trained` tokens, or for exactly `wanted`
+    /// where the user does not say, with room to check up to `drafts` guesses.
+    pub(crate) fn options(&self, trained: usize, wanted: Option<usize>, drafts: usize) -> Options {
+        let context = self.context.or(wanted).unwrap_or(trained.min(DEFAULT_CONTEXT));
+        with_context(context, self.batch, drafts)
     }
 
     /// How many threads to run.
@@ -56,6 +56,12 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
         Some(n @ 1..=1024) => Ok(n),
         Some(n) => bail!("-j is {n}, but must be from 1 to 1024"),
     }
+}
+
+/// Options in which nothing is larger than can ever fill.
+pub(crate) fn with_context(context: usize, batch: usize, drafts: usize) -> Options {
+    let batch = batch.min(context.max(1));
+    Options { context, batch, drafts: drafts.min(batch.saturating_sub(1)) }
 }
 
 /// A pool of `n` threads, each on a processor of its own.

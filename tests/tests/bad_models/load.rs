@@ -9,7 +9,7 @@ use katydid_core::sample::argmax;
 use katydid_core::text::{Detokenizer, Encode, Sizes, Tables, Tokenizer, scratch_len};
 use katydid_tests::kernels;
 
-pub(crate) const OPTIONS: Options = Options { context: 8, batch: 3 };
+pub(crate) const OPTIONS: Options = Options { context: 8, batch: 3, drafts: 0 };
 
 /// More than any small model plans.
 const BUDGET: u64 = 64 << 20;

@@ -12,7 +12,7 @@ use crate::load::{OPTIONS, load};
 fn options() {
     let model = Tiny::new(&Shape::LEAST).bytes();
     let says = |context, batch, what: &str| {
-        let message = load(&model, Options { context, batch }).unwrap_err();
+        let message = load(&model, Options { context, batch, drafts: 0 }).unwrap_err();
         assert!(message.contains(what) && !message.contains('\n'), "{message}");
     };
     says(0, 1, "the context (-c) is 0, but must be from 1 to");

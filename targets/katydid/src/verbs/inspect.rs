@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, anyhow};
+use katydid_core::generate::MOST_DRAFTS;
 use katydid_core::gguf::{Parts, Value};
 use katydid_core::model::{Config, Options};
 use katydid_core::plan::{MemoryPlan, Part};
@@ -10,7 +11,7 @@ use katydid_core::quant::Format;
 use katydid_linux::STACK;
 use serde_json::{Map, json};
 
-use crate::loaded::{Files, Needs, plan};
+use crate::loaded::{Files, Generation, Needs, plan};
 use crate::model_args::ModelArgs;
 use crate::report;
 use crate::units::Bytes;
@@ -67,9 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn model(args: &Args, parts: &Parts<'_>) -> Result<(Config, Options, MemoryPlan)> {
     let config = Config::read(parts)?;
-    let options = args.model.options(config.context);
+    // As `katydid run` takes it with its default settings.
     let last_n = katydid_core::sample::Params::default().repeat_last_n;
-    let plan = plan(parts, &config, &options, Needs { text: true, sampler: Some((last_n, 0)) })?;
+    let generate = Some(Generation { last_n, biases: 0, drafts: MOST_DRAFTS });
+    let options = args.model.options(config.context, None, MOST_DRAFTS);
+    let plan = plan(parts, &config, &options, Needs { text: true, generate })?;
     Ok((config, options, plan))
 }
 

@@ -4,15 +4,16 @@ use std::io::{IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use katydid_core::generate::{Counts, Generator, MOST_DRAFTS};
 use katydid_core::model::EvalError;
 use katydid_core::port::Workers;
-use katydid_core::sample::{Params, Sampler};
+use katydid_core::sample::Params;
 use katydid_core::text::{Add, Detokenizer, Encode};
-use katydid_linux::{rss, vm_hwm};
+use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
 use super::encode;
 use crate::interrupt;
-use crate::loaded::{Loaded, Needs, with_model};
+use crate::loaded::{Generation, Loaded, Needs, with_model};
 use crate::model_args::ModelArgs;
 use crate::report;
 use crate::units::Bytes;
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// Read texts like <|im_end|> in the prompt as control tokens
     #[arg(long)]
     special: bool,
+    /// Do not guess repeated text ahead; the result is the same either way
+    #[arg(long)]
+    no_speculate: bool,
     /// No statistics, no progress
     #[arg(short, long)]
     quiet: bool,
@@ -103,18 +107,29 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let params = args.sampling.params();
     params.check()?;
     let prompt = prompt(args)?;
-    let needs = Needs { text: true, sampler: Some((params.repeat_last_n, args.sampling.logit_bias.len())) };
+    let generate = Generation {
+        last_n: params.repeat_last_n,
+        biases: args.sampling.logit_bias.len(),
+        drafts: if args.no_speculate { 0 } else { MOST_DRAFTS },
+    };
+    let needs = Needs { text: true, generate: Some(generate) };
     interrupt::catch();
     let spinner = report::spinner(&format!("loading {}", args.model.model.display()), args.quiet);
     let start = Instant::now();
     with_model(&args.model, None, needs, |mut model| {
-        let sampler = model.sampler(&params, &args.sampling.logit_bias)?;
+        let generator = model.generator(&params, &args.sampling.logit_bias)?;
         let pool = args.model.pool()?;
         spinner.finish_and_clear();
         let load = start.elapsed();
         let ids = prompt_ids(args, &model, prompt.as_bytes())?;
-        let mut run =
-            Run { args, model, sampler, workers: &pool, detokenizer: Detokenizer::continuing(false) };
+        let mut run = Run {
+            args,
+            model,
+            generator,
+            workers: &pool,
+            detokenizer: Detokenizer::continuing(false),
+            clock: MonotonicClock::new(),
+        };
         let mut stats = run.prefill(&ids)?;
         stats.load = load;
         let done = run.generate(&mut stats);
@@ -160,9 +175,10 @@ fn prompt_ids(args: &Args, model: &Loaded<'_>, prompt: &[u8]) -> Result<Vec<u32>
 struct Run<'r, 'a> {
     args: &'r Args,
     model: Loaded<'a>,
-    sampler: Sampler<'a>,
+    generator: Generator<'a>,
     workers: &'r dyn Workers,
     detokenizer: Detokenizer,
+    clock: MonotonicClock,
 }
 
 /// What happened, and how fast.
@@ -173,13 +189,14 @@ struct Stats {
     prefill: Duration,
     generated: usize,
     decode: Duration,
+    guesses: Counts,
     end: &'static str,
 }
 
 impl Run<'_, '_> {
     fn prefill(&mut self, ids: &[u32]) -> Result<Stats> {
         for &id in ids {
-            self.sampler.accept(id);
+            self.generator.prompt(id);
         }
         let bar = report::bar("prompt", ids.len() as u64, self.args.quiet);
         let start = Instant::now();
@@ -207,6 +224,7 @@ impl Run<'_, '_> {
         // What was generated is written out whatever ended it.
         let written = writeln!(out, "{rest}").and_then(|()| out.flush());
         stats.decode = start.elapsed();
+        stats.guesses = self.generator.counts();
         stats.end = match &ended {
             Ok(end) => end,
             Err(e) if report::is_broken_pipe(e) => "nobody reads on",
@@ -223,23 +241,18 @@ impl Run<'_, '_> {
             if interrupt::asked() {
                 return Ok("interrupted");
             }
-            let id = self.sampler.sample(self.model.engine.logits())?;
+            let id = self.generator.next(&mut self.model.engine, self.workers, &self.clock)?;
             if self.model.tokenizer()?.is_end(id) && !self.args.ignore_eos {
                 return Ok("the model ended");
             }
-            self.sampler.accept(id);
             text.clear();
             self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
             out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
             stats.generated += 1;
             stats.decode = start.elapsed();
-            if stats.generated == self.args.n {
-                break;
-            }
-            if self.model.engine.position() == self.model.engine.context() {
+            if stats.prompt + stats.generated > self.model.engine.context() {
                 return Ok("the context is full; raise -c to go on");
             }
-            self.model.engine.eval(self.workers, &[id], &mut |_| true)?;
         }
         Ok("-n reached")
     }
@@ -262,6 +275,10 @@ impl Stats {
             self.load.as_secs_f64() * 1e3,
             self.end
         ));
+        if self.guesses.guessed > 0 {
+            let Counts { guessed, kept } = self.guesses;
+            report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));
+        }
         let mut memory = format!("memory planned {}", Bytes(model.arena));
         if let Some(now) = rss() {
             memory += &format!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
