@@ -22,6 +22,9 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(target_endian = "big")]
+compile_error!("GGUF files are read in place: only little-endian targets work");
+
 pub mod arena;
 mod cast;
 pub mod generate;

@@ -121,8 +121,8 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn f_min(a: Self::F, b: Self::F) -> Self::F;
     /// Sign bit cleared.
     unsafe fn f_abs(a: Self::F) -> Self::F;
-    /// `v` where `x >= limit`, else zero.
-    unsafe fn f_keep_ge(x: Self::F, limit: Self::F, v: Self::F) -> Self::F;
+    /// Zero where `x < limit`, else `v`, also where `x` is a NaN.
+    unsafe fn f_zero_lt(x: Self::F, limit: Self::F, v: Self::F) -> Self::F;
     /// `(bits << 23) + bits(1.0)`: 2ⁿ where `a` is `n + 1.5·2²³`.
     unsafe fn f_pow2(a: Self::F) -> Self::F;
     /// `((a0+a4)+(a2+a6)) + ((a1+a5)+(a3+a7))`.

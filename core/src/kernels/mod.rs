@@ -222,10 +222,10 @@ impl Kernels {
     pub fn matmul(&self, workers: &dyn Workers, w: &TensorRef<'_>, x: &Acts<'_>, out: &mut [f32]) {
         let (rows, cols, format) = (w.rows(), w.cols(), w.format());
         assert!(x.kind == format.act_kind() && x.cols == cols, "activations in the wrong form");
-        assert_eq!(out.len(), rows * x.tokens);
+        assert_eq!(Some(out.len()), rows.checked_mul(x.tokens));
         let data = w.data();
         let row_bytes = cols / format.block_len() * format.block_bytes();
-        assert_eq!(data.len(), rows * row_bytes);
+        assert_eq!(Some(data.len()), rows.checked_mul(row_bytes));
         let product = Product {
             w: data.as_ptr(),
             row_bytes,
@@ -321,8 +321,9 @@ impl Kernels {
         let row = q.len().next_multiple_of(8);
         assert!(q.len() == out.len() && q.len() <= MAX_HEAD_DIM && tokens > 0);
         let (last_page, last_row) = ((tokens - 1) / PAGE, (tokens - 1) % PAGE);
-        let end = last_page * kv.page_stride + (last_row + 1) * row;
-        assert!(kv.k.len() >= end && kv.v.len() >= end);
+        assert!(last_page == 0 || kv.page_stride >= PAGE * row, "pages overlap");
+        let end = last_page.checked_mul(kv.page_stride).and_then(|at| at.checked_add((last_row + 1) * row));
+        assert!(end.is_some_and(|end| kv.k.len() >= end && kv.v.len() >= end), "tokens past the pages");
         let head = Head {
             q: q.as_ptr(),
             k: kv.k.as_ptr(),
@@ -333,7 +334,7 @@ impl Kernels {
             out: out.as_mut_ptr(),
         };
         // SAFETY: features as above; the furthest element read was just
-        // checked, and earlier pages are at lower addresses.
+        // checked, and all of an earlier page lies below the next one's start.
         unsafe { (self.0.attend)(&head) }
     }
 }
@@ -401,9 +402,13 @@ impl<'a> ActBuf<'a> {
         let (d, sums) = Self::strides(ActKind::Q80, cols.next_multiple_of(32));
         let (_, sums_k) = Self::strides(ActKind::Q8K, cols.next_multiple_of(256));
         Ok(Self {
-            q: space.take(Part::Activations, "quantised activations", tokens * cols)?,
-            d: space.take(Part::Activations, "activation scales", tokens * d)?,
-            sums: space.take(Part::Activations, "activation sums", tokens * sums.max(sums_k))?,
+            q: space.take(Part::Activations, "quantised activations", tokens.saturating_mul(cols))?,
+            d: space.take(Part::Activations, "activation scales", tokens.saturating_mul(d))?,
+            sums: space.take(
+                Part::Activations,
+                "activation sums",
+                tokens.saturating_mul(sums.max(sums_k)),
+            )?,
         })
     }
 

@@ -78,8 +78,8 @@ macro_rules! portable_f32 {
             a.map(|x| f32::from_bits(x.to_bits() & 0x7fff_ffff))
         }
         #[inline(always)]
-        unsafe fn f_keep_ge(x: [f32; 8], limit: [f32; 8], v: [f32; 8]) -> [f32; 8] {
-            core::array::from_fn(|i| if x[i] >= limit[i] { v[i] } else { 0.0 })
+        unsafe fn f_zero_lt(x: [f32; 8], limit: [f32; 8], v: [f32; 8]) -> [f32; 8] {
+            core::array::from_fn(|i| if x[i] < limit[i] { 0.0 } else { v[i] })
         }
         #[inline(always)]
         unsafe fn f_pow2(a: [f32; 8]) -> [f32; 8] {

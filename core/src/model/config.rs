@@ -3,7 +3,7 @@
 use super::arch::{self, Arch, Dim};
 use super::error::{Fault, LoadError};
 use crate::Name;
-use crate::gguf::{Gguf, Parts};
+use crate::gguf::{Gguf, Parts, Value};
 use crate::kernels::MAX_HEAD_DIM;
 
 /// Bounds beyond any model in use; they keep every product of sizes far from
@@ -65,6 +65,7 @@ impl Config {
         keys.even("rope.dimension_count", rope_dim)?;
         keys.refuse_other_ropes()?;
         keys.refuse_experts()?;
+        keys.refuse_other_mathematics()?;
         Ok(Self {
             arch,
             layers: keys.size("block_count", MAX_LAYERS)?,
@@ -106,11 +107,23 @@ fn vocab(parts: &Parts<'_>, embd: usize) -> Result<usize, LoadError> {
     }
     let tokens = parts.meta().array("tokenizer.ggml.tokens")?.map_or(0, |a| a.len() as u64);
     let max = 1u64 << 24;
-    if rows > max || tokens > rows {
-        return Err(fail(Fault::Range { value: rows, min: tokens.max(1), max }));
+    if tokens > rows {
+        return Err(fail(Fault::FewRows { rows, tokens }));
+    }
+    if rows > max {
+        return Err(fail(Fault::Range { value: rows, min: 1, max }));
     }
     // At most 2²⁴.
     Ok(rows as usize)
+}
+
+/// Whether a value says that what its key names is not used.
+fn is_off(value: Value<'_>) -> bool {
+    match value {
+        Value::Bool(on) => !on,
+        Value::F32(x) => x == 0.0,
+        other => other.integer() == Some(0),
+    }
 }
 
 /// The keys of one architecture.
@@ -179,13 +192,43 @@ impl Keys<'_, '_> {
         Ok(dim)
     }
 
-    /// Linear scaling. (Llama 3's is a tensor, `rope_freqs.weight`.)
+    /// Linear scaling, also where only its factor is given, as llama.cpp reads
+    /// it. (Llama 3's is a tensor, `rope_freqs.weight`.)
     fn rope_scale(&self) -> Result<f32, LoadError> {
         match self.gguf.str(self.name("rope.scaling.type").as_str())? {
+            Some("none") => Ok(1.0),
             Some("linear") => self.positive("rope.scaling.factor", None),
             // Files from before `rope.scaling.*` have `rope.scale_linear`.
-            None => self.positive("rope.scale_linear", Some(1.0)),
-            _ => Ok(1.0),
+            _ => {
+                let old = self.positive("rope.scale_linear", Some(1.0))?;
+                self.positive("rope.scaling.factor", Some(old))
+            }
+        }
+    }
+
+    /// Errs on keys that change the mathematics in ways we do not know: the
+    /// text would be wrong without them.
+    fn refuse_other_mathematics(&self) -> Result<(), LoadError> {
+        const UNKNOWN: [&str; 9] = [
+            "attention.scale",
+            "attention.clamp_kqv",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+            "logit_scale",
+            "embedding_scale",
+            "residual_scale",
+            "use_parallel_residual",
+            "attention.max_alibi_bias",
+        ];
+        let asked = |key: &str| self.gguf.get(self.name(key).as_str()).is_some_and(|v| !is_off(v));
+        if let Some(key) = UNKNOWN.into_iter().find(|key| asked(key)) {
+            return self.fail(key, Fault::Unsupported(Name::new(key)));
+        }
+        match self.gguf.bool(self.name("attention.causal").as_str())? {
+            Some(false) => {
+                self.fail("attention.causal", Fault::Unsupported(Name::new("attention to later tokens")))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -259,12 +259,15 @@ impl<'a> Engine<'a> {
 
 fn check(options: &Options) -> Result<(), LoadError> {
     const MOST: usize = 1 << 24;
-    let batch = options.batch.saturating_sub(options.drafts);
-    for (name, value) in [("the context (-c)", options.context), ("the batch (-b), less guesses,", batch)] {
+    for (name, value) in [("the context (-c)", options.context), ("the batch (-b)", options.batch)] {
         if value == 0 || value > MOST {
             let fault = Fault::Range { value: value as u64, min: 1, max: MOST as u64 };
             return Err(LoadError::Option(name, fault));
         }
+    }
+    if options.drafts >= options.batch {
+        let fault = Fault::Range { value: options.drafts as u64, min: 0, max: options.batch as u64 - 1 };
+        return Err(LoadError::Option("the number of guesses", fault));
     }
     Ok(())
 }

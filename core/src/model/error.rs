@@ -48,6 +48,13 @@ pub enum Fault {
     },
     /// A feature that we do not have.
     Unsupported(Name),
+    /// An embedding with fewer rows than the vocabulary has tokens.
+    FewRows {
+        /// Rows of the embedding.
+        rows: u64,
+        /// Tokens of the vocabulary.
+        tokens: u64,
+    },
     /// It should equal something else in the file.
     Differs {
         /// The number.
@@ -111,6 +118,10 @@ impl fmt::Display for Fault {
             Self::NotPositive(x) => write!(f, "is {x}, but must be a positive number"),
             Self::NotDivisible { value, by } => write!(f, "is {value}, which is not a multiple of {by}"),
             Self::Unsupported(what) => write!(f, "asks for '{what}', which is not supported"),
+            Self::FewRows { rows, tokens } => write!(
+                f,
+                "has {rows} rows, but tokenizer.ggml.tokens names {tokens} tokens; convert the model again"
+            ),
             Self::Differs { value, want } => {
                 write!(f, "is {value}, but must be {want} to match the rest of the file")
             }

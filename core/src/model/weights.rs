@@ -89,11 +89,13 @@ impl<'a> Weights<'a> {
     pub fn layer(&self, i: usize) -> Layer<'a> {
         let slots = &self.slots[i * PER_LAYER..][..PER_LAYER];
         let optional = |kind: Kind| self.bind(&slots[kind as usize]);
-        // Found and checked by `find`, so never absent.
-        let matrix = |kind: Kind| optional(kind).unwrap_or(self.embedding);
+        // INVARIANT: `find` has found and bound every tensor that is required.
+        let matrix = |kind: Kind| optional(kind).expect("checked when loaded");
         let vector = |kind: Kind| optional(kind).map(|t| t.data());
+        // INVARIANT: as above.
+        let norm = |kind: Kind| vector(kind).expect("checked when loaded");
         Layer {
-            attn_norm: vector(Kind::AttnNorm).unwrap_or_default(),
+            attn_norm: norm(Kind::AttnNorm),
             query: matrix(Kind::Query),
             key: matrix(Kind::Key),
             value: matrix(Kind::Value),
@@ -104,7 +106,7 @@ impl<'a> Weights<'a> {
             out_bias: vector(Kind::OutBias),
             query_norm: vector(Kind::QueryNorm),
             key_norm: vector(Kind::KeyNorm),
-            ffn_norm: vector(Kind::FfnNorm).unwrap_or_default(),
+            ffn_norm: norm(Kind::FfnNorm),
             gate: matrix(Kind::Gate),
             up: matrix(Kind::Up),
             down: matrix(Kind::Down),

@@ -208,14 +208,8 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.cause {
-            OpenCause::Other(err) => Some(err),
-            _ => None,
-        }
-    }
-}
+// The cause is in the message already.
+impl std::error::Error for OpenError {}
 
 #[cfg(test)]
 mod tests {

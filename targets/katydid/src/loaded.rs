@@ -11,7 +11,7 @@ use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Pages;
 use katydid_core::sample::{self, Sampler};
 use katydid_core::text::{Sizes, Tables, Tokenizer};
-use katydid_linux::{Block, MappedFile, available_memory};
+use katydid_linux::{Block, MappedFile, STACK, available_memory};
 
 use crate::model_args::{ModelArgs, kernels, with_context};
 use crate::units::Bytes;
@@ -159,7 +159,9 @@ pub(crate) fn with_model<R>(
     let config = Config::read(&parts).map_err(|e| anyhow!("{name}: {e}"))?;
     let options = args.options(config.context, context, needs.drafts());
     let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
-    check_budget(&parts, &config, &options, needs, &plan, args.ram)?;
+    let budget =
+        Budget { parts: &parts, config: &config, options: &options, needs, stacks: stacks(args.threads()?) };
+    budget.check(&plan, args.ram)?;
     let size = usize::try_from(plan.total()).ok().and_then(|n| n.checked_add(ALIGN));
     let size =
         size.ok_or_else(|| anyhow!("{} do not fit this machine's addresses: lower -c", Bytes(plan.total())))?;
@@ -185,37 +187,53 @@ fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Aren
     Ok(Loaded { engine, tokenizer, generator, arena: arena.used() as u64 })
 }
 
-/// Errs when the plan exceeds `--ram` or the machine, saying what would fit.
-fn check_budget(
-    parts: &Parts<'_>,
-    config: &Config,
-    options: &Options,
+/// Stacks of the threads that a pool of `threads` starts: beside the arena, but
+/// within the budget.
+pub(crate) fn stacks(threads: usize) -> u64 {
+    (threads.saturating_sub(1) * STACK) as u64
+}
+
+/// What a plan is made for.
+struct Budget<'b, 'a> {
+    parts: &'b Parts<'a>,
+    config: &'b Config,
+    options: &'b Options,
     needs: Needs,
-    planned: &MemoryPlan,
-    ram: Option<u64>,
-) -> Result<()> {
-    let free = available_memory().unwrap_or(u64::MAX);
-    let (budget, whose) = match ram {
-        Some(ram) if ram <= free => (ram, "--ram allows"),
-        _ => (free, "this machine has"),
-    };
-    if planned.check(budget).is_ok() {
-        return Ok(());
+    stacks: u64,
+}
+
+impl Budget<'_, '_> {
+    /// Errs when the plan exceeds `--ram` or the machine, saying what would fit.
+    fn check(&self, planned: &MemoryPlan, ram: Option<u64>) -> Result<()> {
+        let free = available_memory().unwrap_or(u64::MAX);
+        let (budget, whose) = match ram {
+            Some(ram) if ram <= free => (ram, "--ram allows"),
+            _ => (free, "this machine has"),
+        };
+        let left = budget.saturating_sub(self.stacks);
+        if planned.check(left).is_ok() {
+            return Ok(());
+        }
+        let advice = match self.largest_context(left) {
+            None => "not even a context of 1 fits; take a smaller model, or lower -j and --repeat-last-n"
+                .to_owned(),
+            Some(n) => format!("a context of {n} (-c {n}) would fit"),
+        };
+        let need = Bytes(planned.total().saturating_add(self.stacks));
+        bail!("the plan needs {need} beside the mapped file, but {whose} {}: {advice}", Bytes(budget))
     }
-    let fits = |context: usize| {
-        let options = with_context(context, options.batch, options.drafts);
-        plan(parts, config, &options, needs).is_ok_and(|p| p.check(budget).is_ok())
-    };
-    let need = Bytes(planned.total());
-    // The largest context that fits, by halving the distance.
-    let (mut low, mut high) = (0, options.context);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle) { low = middle } else { high = middle }
+
+    /// The largest context, below that asked for, whose plan is within `budget`.
+    fn largest_context(&self, budget: u64) -> Option<usize> {
+        let fits = |context: usize| {
+            let options = with_context(context, self.options.batch, self.options.drafts);
+            plan(self.parts, self.config, &options, self.needs).is_ok_and(|p| p.check(budget).is_ok())
+        };
+        let (mut low, mut high) = (0, self.options.context);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        Some(low).filter(|&n| n > 0)
     }
-    let advice = match low {
-        0 => "no context is small enough; lower the batch (-b) or take a smaller model".to_owned(),
-        n => format!("a context of {n} (-c {n}) would fit"),
-    };
-    bail!("the plan needs {need} beside the mapped file, but {whose} {}: {advice}", Bytes(budget))
 }

@@ -8,6 +8,7 @@ mod cli;
 mod interrupt;
 mod loaded;
 mod model_args;
+mod output;
 mod report;
 mod units;
 mod verbs;

@@ -19,7 +19,7 @@ pub(crate) struct ModelArgs {
     /// Tokens to remember [default: what the model was trained for, at most 2048]
     #[arg(short, long, value_name = "N")]
     pub(crate) context: Option<usize>,
-    /// Threads [default: one per processor]
+    /// Threads [default: one per processor core]
     #[arg(short = 'j', long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Prompt tokens worked on at once; more is faster and takes more memory

@@ -41,6 +41,7 @@ pub(crate) fn spinner(what: &str, quiet: bool) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_style(ProgressStyle::default_spinner());
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
     bar

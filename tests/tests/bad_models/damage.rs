@@ -30,9 +30,17 @@ fn vectors_that_are_not_finite() {
 fn matrices_that_are_not_numbers() {
     for format in [Format::F32, Format::F16, Format::Q8_0, Format::Q4_0] {
         let shape = Shape { format, ..Shape::SMALL };
-        for name in
-            ["token_embd.weight", "blk.0.attn_output.weight", "blk.1.ffn_down.weight", "output.weight"]
-        {
+        for name in [
+            "token_embd.weight",
+            "blk.0.attn_q.weight",
+            "blk.0.attn_k.weight",
+            "blk.1.attn_v.weight",
+            "blk.0.attn_output.weight",
+            "blk.0.ffn_gate.weight",
+            "blk.1.ffn_up.weight",
+            "blk.1.ffn_down.weight",
+            "output.weight",
+        ] {
             let mut model = Tiny::new(&shape);
             let tensor = model.tensor(name);
             match format {

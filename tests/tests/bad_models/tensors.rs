@@ -105,7 +105,7 @@ fn tensors() {
                     m.tensor("token_embd.weight").dims[1] = 300;
                     m.tensor("token_embd.weight").data.truncate(300 * 256)
                 },
-                "tensor 'token_embd.weight' is 300, but must be from 320",
+                "tensor 'token_embd.weight' has 300 rows, but tokenizer.ggml.tokens names 320 tokens",
             ),
             (
                 "output of another size",

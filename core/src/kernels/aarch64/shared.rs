@@ -211,13 +211,13 @@ macro_rules! neon_shared {
             unsafe { (vabsq_f32(a.0), vabsq_f32(a.1)) }
         }
         #[inline(always)]
-        unsafe fn f_keep_ge(x: Self::F, limit: Self::F, v: Self::F) -> Self::F {
+        unsafe fn f_zero_lt(x: Self::F, limit: Self::F, v: Self::F) -> Self::F {
             unsafe {
-                let zero = vdupq_n_f32(0.0);
-                (
-                    vbslq_f32(vcgeq_f32(x.0, limit.0), v.0, zero),
-                    vbslq_f32(vcgeq_f32(x.1, limit.1), v.1, zero),
-                )
+                let keep = |x, limit, v| {
+                    let v = vreinterpretq_u32_f32(v);
+                    vreinterpretq_f32_u32(vbicq_u32(v, vcltq_f32(x, limit)))
+                };
+                (keep(x.0, limit.0, v.0), keep(x.1, limit.1, v.1))
             }
         }
         #[inline(always)]

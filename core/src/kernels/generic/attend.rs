@@ -6,13 +6,13 @@
 //! m = max score, l = Σ 2^(score − m), o = Σ 2^(score − m)·v
 //! ```
 //!
-//! The query is multiplied by log₂e/√d and rounded to half precision, the
-//! precision of the keys it meets: so scores are exponents of two as they come,
-//! and a kernel may multiply halves directly where the CPU can.
-//!
 //! and partials are merged in the order of pages, rescaled to the larger
 //! maximum. So a page's partial can be computed anywhere, and the result does
 //! not depend on who computed it or how many queries were in the batch.
+//!
+//! The query is multiplied by log₂e/√d and rounded to half precision, the
+//! precision of the keys it meets: so scores are exponents of two as they come,
+//! and a kernel may multiply halves directly where the CPU can.
 
 use super::exp::exp2;
 use super::steps::{max_lane, to_f16};

@@ -27,12 +27,13 @@ pub(super) unsafe fn exp<L: Lanes>(x: L::F) -> L::F {
     // SAFETY: the caller has the CPU features.
     unsafe {
         let lowest = L::f_splat(LOWEST);
-        let held = L::f_min(L::f_max(x, lowest), L::f_splat(HIGHEST));
+        // In this order of arguments a NaN stays one.
+        let held = L::f_min(L::f_splat(HIGHEST), L::f_max(lowest, x));
         let magic = L::f_add(L::f_mul(held, L::f_splat(LOG2_E)), L::f_splat(ROUND));
         let n = L::f_sub(magic, L::f_splat(ROUND));
         let r = L::f_sub(held, L::f_mul(n, L::f_splat(LN2_HIGH)));
         let r = L::f_sub(r, L::f_mul(n, L::f_splat(LN2_LOW)));
-        L::f_keep_ge(x, lowest, finish::<L>(r, magic))
+        L::f_zero_lt(x, lowest, finish::<L>(r, magic))
     }
 }
 
@@ -45,11 +46,11 @@ pub(super) unsafe fn exp2<L: Lanes>(x: L::F) -> L::F {
     // SAFETY: the caller has the CPU features.
     unsafe {
         let lowest = L::f_splat(-125.0);
-        let held = L::f_max(x, lowest);
+        let held = L::f_max(lowest, x);
         let magic = L::f_add(held, L::f_splat(ROUND));
         let n = L::f_sub(magic, L::f_splat(ROUND));
         let r = L::f_mul(L::f_sub(held, n), L::f_splat(core::f32::consts::LN_2));
-        L::f_keep_ge(x, lowest, finish::<L>(r, magic))
+        L::f_zero_lt(x, lowest, finish::<L>(r, magic))
     }
 }
 

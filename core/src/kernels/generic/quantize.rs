@@ -45,9 +45,10 @@ unsafe fn one_block<L: Lanes>(x: &[f32], q: &mut [i8]) -> f32 {
     // SAFETY: `x` and `q` have the same length, a multiple of 8.
     unsafe {
         let largest = max_abs::<L>(x);
-        if largest < TINY {
+        if largest.is_nan() || largest < TINY {
             q.fill(0);
-            return 0.0;
+            // A NaN goes on as the scale, so that nothing hides it.
+            return if largest.is_nan() { largest } else { 0.0 };
         }
         let to = L::f_splat(127.0 / largest);
         let (low, high) = (L::f_splat(-127.0), L::f_splat(127.0));

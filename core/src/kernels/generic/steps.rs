@@ -76,7 +76,7 @@ pub(in crate::kernels) unsafe fn silu_mul<L: Lanes>(gate: *mut f32, up: *const f
 }
 
 /// Half precision for the KV cache; what would overflow becomes the largest
-/// half.
+/// half, but what is infinite or no number already becomes a NaN.
 ///
 /// # Safety
 /// As [`rms_norm`].
@@ -91,14 +91,17 @@ pub(in crate::kernels) unsafe fn to_f16<L: Lanes>(x: *const f32, out: *mut u16, 
             let len = (n - i).min(8);
             let (mut from, mut to) = ([0.0f32; 8], [0u16; 8]);
             core::ptr::copy_nonoverlapping(x.add(i), from.as_mut_ptr(), len);
-            L::f_to_f16(to.as_mut_ptr(), L::f_min(L::f_max(L::f_load(from.as_ptr()), low), high));
+            let x = L::f_load(from.as_ptr());
+            let x = L::f_add(x, L::f_mul(x, L::f_splat(0.0)));
+            L::f_to_f16(to.as_mut_ptr(), L::f_min(high, L::f_max(low, x)));
             core::ptr::copy_nonoverlapping(to.as_ptr(), out.add(i), len);
             i += 8;
         }
     }
 }
 
-/// The largest magnitude in `x`, whose length is a multiple of 8.
+/// The largest magnitude in `x`, whose length is a multiple of 8; a NaN where
+/// any is infinite or no number.
 ///
 /// # Safety
 /// See [`Lanes`].
@@ -106,13 +109,16 @@ pub(in crate::kernels) unsafe fn to_f16<L: Lanes>(x: *const f32, out: *mut u16, 
 pub(super) unsafe fn max_abs<L: Lanes>(x: &[f32]) -> f32 {
     // SAFETY: reads whole eights of `x`.
     unsafe {
-        let mut largest = L::f_splat(0.0);
+        let (zero, mut largest, mut odd) = (L::f_splat(0.0), L::f_splat(0.0), L::f_splat(0.0));
         let mut i = 0;
         while i < x.len() {
-            largest = L::f_max(L::f_abs(L::f_load(x.as_ptr().add(i))), largest);
+            let x = L::f_load(x.as_ptr().add(i));
+            largest = L::f_max(L::f_abs(x), largest);
+            // Stays zero but for an infinity or a NaN.
+            odd = L::f_add(odd, L::f_mul(x, zero));
             i += 8;
         }
-        max_lane::<L>(largest)
+        if L::f_sum(odd) == 0.0 { max_lane::<L>(largest) } else { f32::NAN }
     }
 }
 

@@ -210,8 +210,8 @@ macro_rules! avx2_shared {
             unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
         }
         #[inline(always)]
-        unsafe fn f_keep_ge(x: __m256, limit: __m256, v: __m256) -> __m256 {
-            unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(x, limit), v) }
+        unsafe fn f_zero_lt(x: __m256, limit: __m256, v: __m256) -> __m256 {
+            unsafe { _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, limit), v) }
         }
         #[inline(always)]
         unsafe fn f_pow2(a: __m256) -> __m256 {

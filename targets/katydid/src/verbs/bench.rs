@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Tokens already in the context before decode is timed
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     depth: usize,
-    /// Numbers of threads, such as 1,2 [default: one per processor]
+    /// Numbers of threads, such as 1,2 [default: one per processor core]
     #[arg(short = 'j', long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<usize>,
     /// Prompt tokens worked on at once

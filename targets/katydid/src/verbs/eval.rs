@@ -1,6 +1,5 @@
 //! `katydid eval`: numbers for tests and comparisons.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,8 +8,9 @@ use katydid_core::text::{Add, Encode};
 
 use super::{encode, line_of, parse_ids};
 use crate::interrupt;
-use crate::loaded::{Loaded, Needs, with_model};
+use crate::loaded::{Files, Loaded, Needs, with_model};
 use crate::model_args::ModelArgs;
+use crate::output::{self, Partial};
 use crate::report;
 
 #[derive(clap::Subcommand)]
@@ -60,23 +60,23 @@ pub(crate) fn run(what: &What) -> Result<()> {
 }
 
 fn logits(args: &ModelArgs, tokens: &[u32], path: &Path) -> Result<()> {
-    // Writing would empty the file under its own mapping.
-    if path.canonicalize().ok().is_some_and(|p| args.model.canonicalize().is_ok_and(|m| m == p)) {
-        bail!("--out {} is the model itself: name another file", path.display());
-    }
+    let files = Files::open(&args.model)?;
+    let inputs: Vec<&Path> = files.files().iter().map(|(path, _)| path.as_path()).collect();
+    output::check(path, &inputs, true)?;
     with_model(args, Some(tokens.len()), Needs::default(), |mut model| {
         let pool = args.pool()?;
-        let failed = || format!("cannot write {}", path.display());
-        let mut out = BufWriter::new(std::fs::File::create(path).with_context(failed)?);
+        let row = model.engine.config().vocab * size_of::<f32>();
+        let mut out = Partial::create(path, (tokens.len() * row) as u64)?;
         let mut written = Ok(());
         model.engine.eval_all(&pool, tokens, &mut |_, row| {
             for x in row {
                 if written.is_ok() {
-                    written = out.write_all(&x.to_le_bytes());
+                    written = out.write(&x.to_le_bytes());
                 }
             }
         })?;
-        written.and_then(|()| out.flush()).with_context(failed)
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        out.commit(path)
     })
 }
 
@@ -102,11 +102,25 @@ fn greedy(args: &ModelArgs, tokens: &[u32], n: usize) -> Result<()> {
 struct Surprise {
     tokens: usize,
     nats: f64,
+    windows: usize,
 }
 
 impl Surprise {
     fn perplexity(&self) -> f64 {
         (self.nats / self.tokens as f64).exp()
+    }
+
+    /// Prints the perplexity of as many of `windows` as were counted.
+    fn print(&self, window: usize, windows: usize, json: bool) -> Result<()> {
+        let (perplexity, tokens, done) = (self.perplexity(), self.tokens, self.windows);
+        if json {
+            return report::result(serde_json::json!({"perplexity": perplexity, "tokens": tokens,
+                "window": window, "windows": done, "interrupted": done < windows}));
+        }
+        let cut = if done < windows { format!(" (interrupted: {done} of {windows})") } else { String::new() };
+        report::result(format_args!(
+            "perplexity {perplexity:.4} over {tokens} tokens, {done} windows of {window}{cut}"
+        ))
     }
 }
 
@@ -129,7 +143,8 @@ fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
                 ids.len()
             );
         }
-        let bar = report::bar("windows", (ids.len() / window) as u64, false);
+        let windows = ids.len() / window;
+        let bar = report::bar("windows", windows as u64, false);
         let pool = args.pool()?;
         let mut sum = Surprise::default();
         for chunk in ids.chunks_exact(window) {
@@ -140,16 +155,7 @@ fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
             }
         }
         bar.finish_and_clear();
-        if json {
-            return report::result(
-                serde_json::json!({"perplexity": sum.perplexity(), "tokens": sum.tokens, "window": window}),
-            );
-        }
-        report::result(format_args!(
-            "perplexity {:.4} over {} tokens, windows of {window}",
-            sum.perplexity(),
-            sum.tokens
-        ))
+        sum.print(window, windows, json)
     })
 }
 
@@ -173,6 +179,10 @@ fn one_window(
             sum.tokens += 1;
         }
     })?;
+    sum.windows += 1;
+    if !sum.nats.is_finite() {
+        bail!("the model gives logits that are no numbers: it is damaged or was converted badly");
+    }
     Ok(())
 }
 

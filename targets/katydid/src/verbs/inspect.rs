@@ -6,12 +6,11 @@ use anyhow::{Context, Result, anyhow};
 use katydid_core::generate::MOST_DRAFTS;
 use katydid_core::gguf::{Parts, Value};
 use katydid_core::model::{Config, Options};
-use katydid_core::plan::{MemoryPlan, Part};
+use katydid_core::plan::{MemoryPlan, OverBudget, Part};
 use katydid_core::quant::Format;
-use katydid_linux::STACK;
 use serde_json::{Map, json};
 
-use crate::loaded::{Files, Generation, Needs, plan};
+use crate::loaded::{Files, Generation, Needs, plan, stacks};
 use crate::model_args::ModelArgs;
 use crate::report;
 use crate::units::Bytes;
@@ -61,7 +60,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     printed.and_then(|()| Ok(out.flush()?)).context(report::CANNOT_WRITE)?;
     match (facts.model, args.model.ram) {
-        (Ok((_, _, plan)), Some(ram)) => Ok(plan.check(ram)?),
+        (Ok((_, _, plan)), Some(have)) => {
+            let need = plan.total().saturating_add(stacks(facts.threads));
+            if need <= have {
+                Ok(())
+            } else {
+                Err(OverBudget { need, have }).with_context(|| name.to_string())
+            }
+        }
         _ => Ok(()),
     }
 }
@@ -77,11 +83,6 @@ fn model(args: &Args, parts: &Parts<'_>) -> Result<(Config, Options, MemoryPlan)
 }
 
 impl Facts<'_, '_> {
-    /// Stacks of the threads that are started; the caller's own is not ours.
-    fn stacks(&self) -> u64 {
-        (self.threads.saturating_sub(1) * STACK) as u64
-    }
-
     /// Tensors, weights and bytes of each format that occurs.
     fn formats(&self) -> Vec<(Format, usize, u64, u64)> {
         let of = |format| {
@@ -167,7 +168,7 @@ impl Facts<'_, '_> {
                 writeln!(out, "    {:<30} {:>12} B", e.name, e.bytes)?;
             }
         }
-        let stacks = self.stacks();
+        let stacks = stacks(self.threads);
         writeln!(out, "  {:<14} {stacks:>12} B  {:>9}", "thread stacks", Bytes(stacks))?;
         let total = plan.total() + stacks;
         writeln!(out, "  {:<14} {total:>12} B  {:>9}", "total", Bytes(total))?;
@@ -197,7 +198,7 @@ impl Facts<'_, '_> {
                     .map(|e| json!({"name": e.name, "part": e.part.name(), "bytes": e.bytes}))
                     .collect();
                 json!({"context": options.context, "batch": options.batch, "threads": self.threads, "parts": parts,
-                       "buffers": buffers, "thread stacks": self.stacks(), "total": plan.total() + self.stacks()})
+                       "buffers": buffers, "thread stacks": stacks(self.threads), "total": plan.total() + stacks(self.threads)})
             }
         };
         json!({"version": self.parts.meta().version(), "bytes": self.file_len, "keys": keys, "tensors": tensors, "memory": memory})

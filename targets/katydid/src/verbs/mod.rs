@@ -22,19 +22,36 @@ pub(crate) fn parse_ids(text: &str) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
+/// Words of scratch to begin with: enough for most words.
+const SCRATCH: usize = 16 << 10;
+
 /// The tokens of `text`, however many.
 pub(crate) fn encode(tokenizer: &Tokenizer<'_>, text: &[u8], how: Encode) -> Result<Vec<u32>> {
-    let mut scratch = vec![0; scratch_len(text.len())];
-    let mut out = vec![0; text.len() + 8];
-    let n = match tokenizer.encode(text, how, &mut scratch, &mut out) {
-        Err(TextError::Out { need, .. }) => {
-            out.resize(usize::try_from(need)?, 0);
-            tokenizer.encode(text, how, &mut scratch, &mut out)?
+    let mut scratch = zeros(SCRATCH)?;
+    let mut out = zeros(text.len() / 2 + 16)?;
+    loop {
+        match tokenizer.encode(text, how, &mut scratch, &mut out) {
+            Ok(n) => {
+                out.truncate(n);
+                return Ok(out);
+            }
+            Err(TextError::Out { need, .. }) => out = zeros(usize::try_from(need)?)?,
+            // More than asked for, since the next word may be longer.
+            Err(TextError::Scratch { need, .. }) => {
+                let most = scratch_len(text.len());
+                scratch = zeros(usize::try_from(need)?.saturating_mul(2).min(most))?;
+            }
+            Err(e) => return Err(e.into()),
         }
-        other => other?,
-    };
-    out.truncate(n);
-    Ok(out)
+    }
+}
+
+/// `n` zeros, or an error where there is no memory for them.
+fn zeros(n: usize) -> Result<Vec<u32>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(n).map_err(|_| anyhow!("no memory for the text's tokens: take a shorter text"))?;
+    all.resize(n, 0);
+    Ok(all)
 }
 
 /// The ids on one line.

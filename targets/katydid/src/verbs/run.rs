@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// What to continue [default: all of stdin, less a last line end]
-    #[arg(short, long)]
+    #[arg(short, long, allow_hyphen_values = true)]
     prompt: Option<String>,
     /// Most tokens to generate
     #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 256)]
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Sampling")]
 struct Sampling {
     /// 0 is greedy; higher is wilder
-    #[arg(short, long, value_name = "T", default_value_t = 0.8)]
+    #[arg(short, long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     temperature: f32,
     /// Only the K likeliest tokens; 0 for all
     #[arg(long, value_name = "K", default_value_t = 40)]

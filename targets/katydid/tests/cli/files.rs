@@ -89,14 +89,14 @@ fn models_that_cannot_be_run() {
 
 #[test]
 fn plans_too_large() {
-    let run = |args: &[&str]| katydid([&["run", model(), "-p", "a", "-n", "1"], args].concat());
+    let run = |args: &[&str]| katydid([&["run", model(), "-p", "a", "-n", "1", "-j", "1"], args].concat());
     let message = failed(&mut run(&["--ram", "100k"]));
     assert!(message.contains("--ram allows 100.0 kB") && message.contains("(-c "), "{message}");
     let advised = message.split("(-c ").nth(1).unwrap().split(')').next().unwrap().to_owned();
     good(&mut run(&["--ram", "100k", "-c", &advised]));
     let more = (advised.parse::<usize>().unwrap() + 64).to_string();
     fails(&mut run(&["--ram", "100k", "-c", &more]), "--ram allows");
-    fails(&mut run(&["--ram", "1k"]), "no context is small enough");
+    fails(&mut run(&["--ram", "1k"]), "not even a context of 1 fits");
     fails(&mut run(&["--ram", "0"]), "--ram allows 0 B");
     // Two terabytes of keys and values: refused before any is taken.
     let huge = changed("huge.gguf", |m| {

@@ -46,9 +46,9 @@ fn what_cannot_be_written_is_a_failure() {
         assert!(err.contains("No space left on device"), "{args:?}: {err}");
     }
     let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", "/dev/full"]);
-    super::fails(&mut logits, "cannot write /dev/full: No space left");
+    super::fails(&mut logits, "/dev/full is a device, pipe or socket; name a file");
     let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", model()]);
-    super::fails(&mut logits, "is the model itself: name another file");
+    super::fails(&mut logits, "is the file to read: choose another name");
     let mut logits = katydid(["eval", "logits", model(), "--tokens", "5", "--out", "/no/such/folder"]);
     super::fails(&mut logits, "cannot write /no/such/folder: No such file");
 }

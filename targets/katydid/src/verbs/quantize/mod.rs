@@ -2,7 +2,6 @@
 
 mod convert;
 mod imatrix;
-mod output;
 mod summary;
 
 use std::cell::Cell;
@@ -18,11 +17,11 @@ use katydid_core::quant::mix::{Choice, Mix, ModelFacts, is_values};
 
 use crate::loaded::Files;
 use crate::model_args::{pool, threads};
+use crate::output::{self, Partial};
 use crate::units::Bytes;
 use crate::{interrupt, report};
 use convert::{Converter, Loss, Source};
 use imatrix::Imatrix;
-use output::Partial;
 use summary::{Row, Summary};
 
 #[derive(clap::Args)]

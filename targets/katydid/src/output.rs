@@ -14,7 +14,7 @@ use crate::units::Bytes;
 
 /// Errs where `out` should not be written: it is one of `inputs`, exists
 /// without `force`, or is no place for a file.
-pub(super) fn check(out: &Path, inputs: &[&Path], force: bool) -> Result<()> {
+pub(crate) fn check(out: &Path, inputs: &[&Path], force: bool) -> Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let name = out.display();
     if split_name(out.as_os_str().as_bytes()).is_some() {
@@ -47,7 +47,7 @@ pub(super) fn check(out: &Path, inputs: &[&Path], force: bool) -> Result<()> {
 
 /// A file that is written beside its place and moved there when complete.
 /// Dropped before, it is removed.
-pub(super) struct Partial {
+pub(crate) struct Partial {
     path: PathBuf,
     file: Option<BufWriter<File>>,
 }
@@ -55,13 +55,13 @@ pub(super) struct Partial {
 impl Partial {
     /// Begins a file of `size` bytes that will be `out`. Takes the room for all
     /// of it, where the file system can, so that a full disk shows at once.
-    pub(super) fn create(out: &Path, size: u64) -> Result<Self> {
+    pub(crate) fn create(out: &Path, size: u64) -> Result<Self> {
         let Some(name) = out.file_name() else { bail!("{} does not name a file", out.display()) };
         let mut partial = name.to_os_string();
         partial.push(format!(".{}.partial", std::process::id()));
         let path = out.with_file_name(partial);
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        let file = file.with_context(|| format!("cannot write {}", out.display()))?;
         let mut new = Self { path, file: None };
         let room = i64::try_from(size).map_err(|_| Errno::EFBIG);
         match room.and_then(|size| fallocate(&file, FallocateFlags::empty(), 0, size)) {
@@ -79,12 +79,12 @@ impl Partial {
         }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
     }
 
     /// Makes sure that every byte is on the disk, then gives the file its name.
-    pub(super) fn commit(mut self, out: &Path) -> Result<()> {
+    pub(crate) fn commit(mut self, out: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", out.display());
         let Some(file) = self.file.take() else { return Ok(()) };
         let file = file.into_inner().map_err(IntoInnerError::into_error).with_context(failed)?;
