@@ -128,14 +128,31 @@ struct Machine {
     triple: &'static str,
     emulator: &'static str,
     cpu: &'static str,
+    /// Instruction sets that the kernel tests must find on it.
+    isas: &'static str,
 }
 
 const MACHINES: [Machine; 3] = [
     // The Raspberry Pi 4's: base NEON only.
-    Machine { triple: "aarch64-unknown-linux-gnu", emulator: "qemu-aarch64-static", cpu: "cortex-a72" },
+    Machine {
+        triple: "aarch64-unknown-linux-gnu",
+        emulator: "qemu-aarch64-static",
+        cpu: "cortex-a72",
+        isas: "neon",
+    },
     // Every extension the emulator knows, among them dotprod and i8mm.
-    Machine { triple: "aarch64-unknown-linux-gnu", emulator: "qemu-aarch64-static", cpu: "max" },
-    Machine { triple: "armv7-unknown-linux-gnueabihf", emulator: "qemu-arm-static", cpu: "cortex-a7" },
+    Machine {
+        triple: "aarch64-unknown-linux-gnu",
+        emulator: "qemu-aarch64-static",
+        cpu: "max",
+        isas: "neon,dotprod",
+    },
+    Machine {
+        triple: "armv7-unknown-linux-gnueabihf",
+        emulator: "qemu-arm-static",
+        cpu: "cortex-a7",
+        isas: "neon",
+    },
 ];
 
 /// Fails with everything to install when a stage lacks a tool.
@@ -195,6 +212,7 @@ fn cross() -> Result<Tally> {
         if std::env::var_os("PROPTEST_CASES").is_none() {
             cargo.env("PROPTEST_CASES", "32");
         }
+        cargo.env("KATYDID_REQUIRE_ISA", m.isas);
         // Time limits in tests are for real machines.
         cargo.env("KATYDID_PATIENCE", "20");
         // Without debugging information the standard library builds in half the time.
