@@ -2,6 +2,7 @@
 //!
 //! Everything here runs on the machine one develops on; nothing of it ships.
 
+mod bench;
 mod cmd;
 mod cross;
 mod synth;
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Time ours beside other programs on the same file
+    Bench(bench::Args),
     /// Build a static executable for another kind of machine
     Cross(cross::Args),
     /// Write a model file with random weights
@@ -31,6 +34,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().verb {
+        Verb::Bench(args) => bench::main(&args),
         Verb::Cross(args) => cross::main(&args),
         Verb::Synth(args) => synth::main(&args),
         Verb::Test(args) => test::main(&args),

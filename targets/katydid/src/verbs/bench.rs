@@ -1,13 +1,14 @@
 //! `katydid bench`: tokens per second, prefill and decode.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use katydid_core::model::Engine;
-use katydid_core::port::Workers;
+use katydid_core::port::{Pages, Workers};
 use serde_json::json;
 
-use crate::loaded::{Needs, with_model};
+use crate::loaded::{Files, Needs, with_model};
 use crate::model_args::{ModelArgs, kernels, pool};
 use crate::report;
 
@@ -33,9 +34,18 @@ pub(crate) struct Args {
     /// Times each is measured; the median counts
     #[arg(short, long, value_name = "N", default_value_t = 3)]
     repeat: usize,
+    /// Also time a plain read of the whole file from memory
+    #[arg(long)]
+    bandwidth: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A plain read of the model's file.
+struct Read {
+    threads: usize,
+    gb_s: f64,
 }
 
 /// One measurement.
@@ -66,11 +76,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let isa = kernels()?.isa().name();
     let mut rows = Vec::new();
+    let mut reads = Vec::new();
+    let files = Files::open(&args.model)?;
     with_model(&model, None, Needs::default(), |mut model| {
         let steps = threads.len().saturating_mul(args.repeat).saturating_mul(2);
         let bar = report::bar("bench", steps as u64, false);
         for &threads in &threads {
             let pool = pool(threads)?;
+            if args.bandwidth {
+                let gb_s = median(args.repeat, || Ok(read(&files, &pool)))?;
+                reads.push(Read { threads, gb_s });
+            }
             if args.prompt > 0 {
                 let tok_s = median(args.repeat, || {
                     bar.inc(1);
@@ -89,10 +105,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bar.finish_and_clear();
         Ok(())
     })?;
-    print(args, isa, &rows)
+    print(args, isa, &rows, &reads)
 }
 
-fn print(args: &Args, isa: &str, rows: &[Row]) -> Result<()> {
+fn print(args: &Args, isa: &str, rows: &[Row], reads: &[Read]) -> Result<()> {
     if args.json {
         let list: Vec<_> = rows
             .iter()
@@ -100,7 +116,11 @@ fn print(args: &Args, isa: &str, rows: &[Row]) -> Result<()> {
                 json!({"kind": r.kind, "tokens": r.tokens, "threads": r.threads, "context": r.context, "tok_s": r.tok_s})
             })
             .collect();
-        return report::result(json!({"isa": isa, "results": list}));
+        let reads: Vec<_> = reads.iter().map(|r| json!({"threads": r.threads, "gb_s": r.gb_s})).collect();
+        return report::result(json!({"isa": isa, "results": list, "reads": reads}));
+    }
+    for r in reads {
+        report::result(format_args!("read     {} threads, {:.1} GB/s", r.threads, r.gb_s))?;
     }
     report::result(format_args!(
         "{:<8} {:>7} {:>8} {:>8} {:>10}   {isa}",
@@ -119,6 +139,28 @@ fn median(repeat: usize, mut one: impl FnMut() -> Result<f64>) -> Result<f64> {
     let mut all = (0..repeat).map(|_| one()).collect::<Result<Vec<f64>>>()?;
     all.sort_by(f64::total_cmp);
     Ok(all[all.len() / 2])
+}
+
+/// GB/s of reading every byte of the files once, in pieces that threads take as
+/// they can.
+fn read(files: &Files, workers: &dyn Workers) -> f64 {
+    const PIECE: usize = 1 << 20;
+    let maps = files.files().iter().filter_map(|(_, file)| file.map());
+    let pieces: Vec<&[u8]> = maps.flat_map(|map| map.chunks(PIECE)).collect();
+    let next = AtomicUsize::new(0);
+    let start = Instant::now();
+    workers.run(workers.count(), &|_| {
+        let mut sum = [0u64; 8];
+        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for line in piece.chunks_exact(64) {
+                for (sum, word) in sum.iter_mut().zip(line.chunks_exact(8)) {
+                    *sum ^= u64::from_ne_bytes(word.try_into().unwrap_or_default());
+                }
+            }
+        }
+        std::hint::black_box(sum);
+    });
+    files.len() as f64 / start.elapsed().as_secs_f64() / 1e9
 }
 
 /// Ids that mean nothing but exist in any vocabulary.
