@@ -63,7 +63,8 @@ impl Partial {
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.with_context(|| format!("cannot write {}", out.display()))?;
         let mut new = Self { path, file: None };
-        let room = i64::try_from(size).map_err(|_| Errno::EFBIG);
+        // A 32-bit system counts to 2 GB here, though its files may be larger.
+        let room = nix::libc::off_t::try_from(size).map_err(|_| Errno::EOPNOTSUPP);
         match room.and_then(|size| fallocate(&file, FallocateFlags::empty(), 0, size)) {
             Err(e @ (Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG)) => Err(anyhow!(
                 "no room for the {} of {}: {}; free some space or write elsewhere",

@@ -219,6 +219,11 @@ fn cross() -> Result<Tally> {
         cargo.args(["--lib", "--tests", "--no-fail-fast", "--config=profile.dev.debug=false"]);
         cargo.args(["--package=katydid-core", "--package=katydid-linux", "--package=katydid-tests"]);
         tally.add(cargo_test(&mut cargo)?);
+        // The command's own tests run on the host alone: here it must build.
+        let mut cargo = Toolchain::hosted(m.triple)?.cargo("build");
+        toolchain::link_statically(&mut cargo);
+        cargo.args(["--package=katydid", "--config=profile.dev.debug=false"]);
+        tally.check("katydid builds", cmd::run(&mut cargo));
     }
     Ok(tally)
 }
