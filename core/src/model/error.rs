@@ -96,10 +96,23 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gguf(e) => write!(f, "{e}"),
-            Self::Key(name, fault) => write!(f, "key '{name}' {fault}"),
-            Self::Tensor(name, fault) => write!(f, "tensor '{name}' {fault}"),
+            Self::Key(name, fault) => write!(f, "key '{name}' {fault}{}", fault.advice()),
+            Self::Tensor(name, fault) => write!(f, "tensor '{name}' {fault}{}", fault.advice()),
             Self::NoRoom(e) => write!(f, "{e}"),
             Self::Option(name, fault) => write!(f, "{name} {fault}"),
+        }
+    }
+}
+
+impl Fault {
+    /// What to do about a file with this fault, where the message does not say.
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::Range { .. } | Self::NotPositive(_) | Self::NotDivisible { .. } | Self::Differs { .. } => {
+                "; the file is damaged or badly converted: download or convert it again"
+            }
+            Self::UnknownArch(_) | Self::Unsupported(_) | Self::Unexpected => "; take another model",
+            _ => "",
         }
     }
 }
