@@ -37,6 +37,10 @@ pub(crate) trait Lanes: Copy + 'static {
     /// Eight `f32`.
     type F: Copy;
 
+    /// Whether quantised activations lie by pairs of blocks, sixteen of one and
+    /// sixteen of the other in turn, as [`PairLanes`] want them.
+    const PAIRED: bool = false;
+
     // Bytes.
 
     /// 32 bytes from memory.
@@ -164,4 +168,115 @@ pub(crate) trait Lanes: Copy + 'static {
     /// Asks for the cache line at `p`, which need not be mapped.
     #[inline(always)]
     unsafe fn prefetch(_p: *const u8) {}
+}
+
+/// The operations of kernels whose 32-bit lanes are eight rows of weights
+/// (`generic/panel.rs`).
+///
+/// # Safety
+/// As for [`Lanes`].
+#[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+pub(crate) trait PanelLanes: Lanes {
+    /// One scale for each row.
+    type S: Copy;
+    /// Two numbers for each row.
+    type M: Copy;
+
+    /// 16 bytes of each of eight rows, `stride` bytes apart: vector `i` has the
+    /// bytes 4i..4i + 4 of every row.
+    unsafe fn columns(p: *const u8, stride: usize) -> [Self::B; 4];
+    /// Byte `I` of each row, below 128, as a scale.
+    unsafe fn s_u<const I: i32>(t: Self::B) -> <Self as PanelLanes>::S;
+    /// Byte `I` of each row, signed, as a scale.
+    unsafe fn s_i<const I: i32>(t: Self::B) -> <Self as PanelLanes>::S;
+    /// Bytes `I` and `J` of each row, signed.
+    unsafe fn m_pair<const I: i32, const J: i32>(t: Self::B) -> Self::M;
+    /// Both half-precision numbers in the 4 bytes of each row.
+    unsafe fn f_pairs(t: Self::B) -> (Self::F, Self::F);
+    /// Of 32 bits of each of eight rows, bit `i` as 16 on weight `i`: the first
+    /// sixteen, then the others.
+    unsafe fn column_bits(p: *const u8, stride: usize) -> ([Self::B; 4], [Self::B; 4]);
+
+    /// `acc + s·Σ w·x` over sixteen weights below 2ᵇⁱᵗˢ, with `bits` 4, 5 or 6,
+    /// or signed where it is 8. For 4 bits scales are from `s_u`. The next
+    /// sixteen activations of a block lie 32 further ([`Lanes::PAIRED`]).
+    unsafe fn dot16(
+        bits: u32,
+        acc: Self::I,
+        w: [Self::B; 4],
+        x: *const i8,
+        s: <Self as PanelLanes>::S,
+    ) -> Self::I;
+    /// The same over 32.
+    #[inline(always)]
+    unsafe fn dot32(
+        bits: u32,
+        acc: Self::I,
+        w: [[Self::B; 4]; 2],
+        x: *const i8,
+        s: <Self as PanelLanes>::S,
+    ) -> Self::I {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let acc = Self::dot16(bits, acc, w[0], x, s);
+            Self::dot16(bits, acc, w[1], x.add(32), s)
+        }
+    }
+    /// `acc + Σ w·x` over 32 weights, with `bits` 4, 5 or 8 as above.
+    unsafe fn plain32(bits: u32, acc: Self::I, w: [[Self::B; 4]; 2], x: *const i8) -> Self::I;
+    /// `Σ m·sum` over sixteen sums, which lie as `m`'s pairs do.
+    unsafe fn sums16(m: &[Self::M; 8], sums: *const i16) -> Self::I;
+    /// `Σ m·(sum + sum 8 further)` over eight, with the first four pairs.
+    unsafe fn sums8(m: &[Self::M; 8], sums: *const i16) -> Self::I;
+
+    /// Zero in every lane.
+    unsafe fn i_zero() -> Self::I;
+    /// `v` in every lane.
+    unsafe fn i_splat(v: i32) -> Self::I;
+    /// Difference.
+    unsafe fn i_sub(a: Self::I, b: Self::I) -> Self::I;
+    /// Each lane shifted left.
+    unsafe fn i_shl(a: Self::I, n: u32) -> Self::I;
+}
+
+/// The operations of kernels that hold a block in each half of a vector
+/// (`generic/pair.rs`).
+///
+/// # Safety
+/// As for [`Lanes`].
+#[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+pub(crate) trait PairLanes: Lanes {
+    /// A scale of each block.
+    type P: Copy;
+
+    /// 16 bytes at `a`, then 16 at `b`.
+    unsafe fn two(a: *const u8, b: *const u8) -> Self::B;
+    /// Of 32 bits at `a` and at `b`, bit `i` as 16 on weight `i`: the first
+    /// sixteen of both, then the others.
+    unsafe fn two_bits(a: *const u8, b: *const u8) -> (Self::B, Self::B);
+    /// The eight scales and eight minimums in the first 16 bytes of blocks of
+    /// Q4_K or Q5_K, as `i16`.
+    unsafe fn six_bits(v: Self::B) -> (Self::B, Self::B);
+    /// Bytes with even numbers as `i16`, then those with odd ones.
+    unsafe fn even_odd_i(v: Self::B) -> [Self::B; 2];
+    /// The first eight bytes of each half as `i16`.
+    unsafe fn first_i(v: Self::B) -> Self::B;
+    /// The `i`th of eight `i16` of each half as the scale of weights of `bits`
+    /// (see [`PanelLanes::dot16`]).
+    unsafe fn pair_scale(bits: u32, v: Self::B, i: usize) -> Self::P;
+
+    /// `acc + s·Σ w·x` over sixteen weights of each block; `x` has sixteen
+    /// activations of one, then of the other.
+    unsafe fn pair16(bits: u32, acc: Self::Acc, w: Self::B, x: *const i8, s: Self::P) -> Self::Acc;
+    /// The same over 32 weights.
+    unsafe fn pair32(bits: u32, acc: Self::Acc, w: [Self::B; 2], x: *const i8, s: Self::P) -> Self::Acc;
+    /// `acc + Σ w·x` over 32 weights.
+    unsafe fn pair_plain(bits: u32, acc: Self::Acc, w: [Self::B; 2], x: *const i8) -> Self::Acc;
+    /// `Σ m·(sum + sum 8 further)` over eight, with sums of each block.
+    unsafe fn pair_sums8(m: Self::B, sums: [*const i16; 2]) -> Self::Acc;
+    /// `Σ m·sum` over sixteen, with the `m` of even ones first.
+    unsafe fn pair_sums16(m: [Self::B; 2], sums: [*const i16; 2]) -> Self::Acc;
+    /// Lane `2i` is the whole sum of the first half of `parts[i]`, lane `2i + 1`
+    /// that of the second.
+    unsafe fn pair_reduce(parts: [Self::Acc; 4]) -> Self::I;
 }

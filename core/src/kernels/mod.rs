@@ -91,19 +91,24 @@ struct Table {
 /// Wraps every generic function for one [`lanes::Lanes`] in a function that has
 /// the CPU features, and gathers them in `KERNELS`.
 macro_rules! stamp {
-    ($lanes:ty, $isa:expr $(, #[$feature:meta])?) => {
+    ($lanes:ty, $isa:expr, $driver:ident $(, #[$feature:meta])?) => {
         /// The table of this instruction set.
         pub(in crate::kernels) static KERNELS: $crate::kernels::Table = {
             use core::ops::Range;
             use $crate::kernels::generic::float::{Bf16, F16, F32};
             use $crate::kernels::generic::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
             use $crate::kernels::generic::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-            use $crate::kernels::generic::{attend, matmul, quantize, steps};
+            use $crate::kernels::generic::{attend, matmul, quantize, scales, steps};
 
             $(#[$feature])?
-            unsafe fn mat<R: matmul::RowDot>(p: &matmul::Product, rows: Range<usize>) {
+            unsafe fn real<R: matmul::RowDot>(p: &matmul::Product, rows: Range<usize>) {
                 // SAFETY: the caller of a table's function keeps its contract.
-                unsafe { matmul::matmul::<$lanes, R>(p, rows) }
+                unsafe { matmul::by_rows::<$lanes, R>(p, rows) }
+            }
+            $(#[$feature])?
+            unsafe fn quant<Q: scales::Scaled>(p: &matmul::Product, rows: Range<usize>) {
+                // SAFETY: as above.
+                unsafe { $crate::kernels::generic::$driver::matmul::<$lanes, Q>(p, rows) }
             }
             $(#[$feature])?
             unsafe fn quantize_80(x: &[f32], q: &mut [i8], d: &mut [f32], s: &mut [i16]) {
@@ -144,21 +149,21 @@ macro_rules! stamp {
                 isa: $isa,
                 // In the order of `Format::ALL`; the tests would notice another.
                 matmul: [
-                    mat::<F32>,
-                    mat::<F16>,
-                    mat::<Bf16>,
-                    mat::<Q4_0>,
-                    mat::<Q4_1>,
-                    mat::<Q5_0>,
-                    mat::<Q5_1>,
-                    mat::<Q8_0>,
-                    mat::<Q2K>,
-                    mat::<Q3K>,
-                    mat::<Q4K>,
-                    mat::<Q5K>,
-                    mat::<Q6K>,
-                    mat::<Iq4Nl>,
-                    mat::<Iq4Xs>,
+                    real::<F32>,
+                    real::<F16>,
+                    real::<Bf16>,
+                    quant::<Q4_0>,
+                    quant::<Q4_1>,
+                    quant::<Q5_0>,
+                    quant::<Q5_1>,
+                    quant::<Q8_0>,
+                    quant::<Q2K>,
+                    quant::<Q3K>,
+                    quant::<Q4K>,
+                    quant::<Q5K>,
+                    quant::<Q6K>,
+                    quant::<Iq4Nl>,
+                    quant::<Iq4Xs>,
                 ],
                 quantize_80,
                 quantize_8k,
@@ -174,7 +179,7 @@ macro_rules! stamp {
 #[allow(unused_imports, reason = "targets without vectors stamp nothing")]
 use stamp;
 
-stamp!(scalar::Scalar, Isa::Scalar);
+stamp!(scalar::Scalar, Isa::Scalar, matmul);
 
 /// The kernels of one instruction set that this CPU has.
 #[derive(Clone, Copy)]
@@ -254,16 +259,16 @@ impl Kernels {
     ) -> Acts<'b> {
         let tokens = x.len() / cols;
         assert_eq!(x.len(), tokens * cols);
-        let (d_stride, sum_stride) = ActBuf::strides(kind, cols);
+        let [q_stride, d_stride, sum_stride] = ActBuf::strides(kind, cols);
         let f = match kind {
             ActKind::Float => return Acts { kind, cols, tokens, f: x, q: &[], d: &[], sums: &[] },
             ActKind::Q80 => self.0.quantize_80,
             ActKind::Q8K => self.0.quantize_8k,
         };
-        let q = &mut buf.q[..tokens * cols];
+        let q = &mut buf.q[..tokens * q_stride];
         let d = &mut buf.d[..tokens * d_stride];
         let sums = &mut buf.sums[..tokens * sum_stride];
-        let out = (Rows::new(q, cols), Rows::new(d, d_stride), Rows::new(sums, sum_stride));
+        let out = (Rows::new(q, q_stride), Rows::new(d, d_stride), Rows::new(sums, sum_stride));
         for_each_row(workers, out, &|t, (q, d, sums): (&mut [i8], &mut [f32], &mut [i16])| {
             // SAFETY: the features were checked when the table was chosen.
             unsafe { f(&x[t * cols..][..cols], q, d, sums) }
@@ -367,13 +372,12 @@ pub struct Acts<'a> {
 
 impl Acts<'_> {
     fn operand(&self) -> Operand {
-        let (d, sums) = ActBuf::strides(self.kind, self.cols);
         Operand {
             f: self.f.as_ptr(),
             q: self.q.as_ptr(),
             d: self.d.as_ptr(),
             sums: self.sums.as_ptr(),
-            strides: [self.cols, d, sums],
+            strides: ActBuf::strides(self.kind, self.cols),
             tokens: self.tokens,
         }
     }
@@ -399,10 +403,10 @@ impl<'a> ActBuf<'a> {
         cols: usize,
     ) -> Result<Self, crate::arena::ArenaFull> {
         use crate::plan::Part;
-        let (d, sums) = Self::strides(ActKind::Q80, cols.next_multiple_of(32));
-        let (_, sums_k) = Self::strides(ActKind::Q8K, cols.next_multiple_of(256));
+        let [_, d, sums] = Self::strides(ActKind::Q80, cols.next_multiple_of(32));
+        let [q, _, sums_k] = Self::strides(ActKind::Q8K, cols.next_multiple_of(256));
         Ok(Self {
-            q: space.take(Part::Activations, "quantised activations", tokens.saturating_mul(cols))?,
+            q: space.take(Part::Activations, "quantised activations", tokens.saturating_mul(q))?,
             d: space.take(Part::Activations, "activation scales", tokens.saturating_mul(d))?,
             sums: space.take(
                 Part::Activations,
@@ -412,12 +416,19 @@ impl<'a> ActBuf<'a> {
         })
     }
 
-    /// Scales and sums per token; eights, since kernels load eight at once.
-    fn strides(kind: ActKind, cols: usize) -> (usize, usize) {
+    /// Activations, scales and sums per token: whole pairs of blocks, and
+    /// scales by eights, since kernels load as many at once.
+    fn strides(kind: ActKind, cols: usize) -> [usize; 3] {
         match kind {
-            ActKind::Float => (0, 0),
-            ActKind::Q80 => ((cols / 32).next_multiple_of(8), (cols / 32).next_multiple_of(8)),
-            ActKind::Q8K => ((cols / 256).next_multiple_of(8), cols / 16),
+            ActKind::Float => [cols, 0, 0],
+            ActKind::Q80 => {
+                let blocks = (cols / 32).next_multiple_of(8);
+                [cols.next_multiple_of(64), blocks, blocks]
+            }
+            ActKind::Q8K => {
+                let cols = cols.next_multiple_of(512);
+                [cols, (cols / 256).next_multiple_of(8), cols / 16]
+            }
         }
     }
 }

@@ -151,8 +151,28 @@ fn product(k: &Kernels, w: &TensorRef<'_>, x: &[f32]) -> (Vec<f32>, Prepared) {
     let acts: Acts<'_> = k.prepare(&OneWorker, w.format().act_kind(), x, cols, &mut buf);
     let mut out = vec![f32::NAN; w.rows() * tokens];
     k.matmul(&OneWorker, w, &acts, &mut out);
-    let prepared = Prepared { q: acts.q.to_vec(), d: acts.d.to_vec(), sums: acts.sums.to_vec() };
+    let prepared = Prepared { q: in_order(k, &acts), d: acts.d.to_vec(), sums: acts.sums.to_vec() };
     (out, prepared)
+}
+
+/// Quantised activations token by token, however the kernels want them to lie.
+fn in_order(k: &Kernels, acts: &Acts<'_>) -> Vec<i8> {
+    let len = match acts.kind {
+        ActKind::Float => return Vec::new(),
+        ActKind::Q80 => 32,
+        ActKind::Q8K => 256,
+    };
+    let stride = acts.q.len() / acts.tokens;
+    let paired = matches!(k.isa(), Isa::Avx2 | Isa::Avx512);
+    let mut q = Vec::new();
+    for token in acts.q.chunks_exact(stride) {
+        for i in 0..acts.cols {
+            let (block, at) = (i / len, i % len);
+            let place = block / 2 * 2 * len + at / 16 * 32 + block % 2 * 16 + at % 16;
+            q.push(token[if paired { place } else { i }]);
+        }
+    }
+    q
 }
 
 /// Σ w·x in `f64`, with the activations as the kernels saw them.
@@ -203,8 +223,9 @@ fn products_agree_bit_for_bit_and_with_the_naive_reading() {
         };
         for (case, &cols) in widths.iter().enumerate() {
             for fill in [Fill::Random, Fill::Extreme, Fill::Ones, Fill::Zeros] {
-                let tokens = [1, 4, 3, 9][case % 4];
-                let rows = [1, 5, 17][case % 3];
+                // Below, at and above what panels of rows and tiles of tokens hold.
+                let tokens = [1, 4, 3, 9, 1, 37][(case + fill as usize) % 6];
+                let rows = [1, 5, 17, 8][case % 4];
                 // One byte further on every other case: files may align to 1.
                 let mut bytes = vec![0; case % 2];
                 bytes.extend(weights(&mut r, format, rows, cols, fill));

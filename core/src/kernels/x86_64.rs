@@ -1,6 +1,8 @@
 //! [`Lanes`](super::lanes::Lanes) for x86-64.
 
 mod avx2;
+mod pair;
+mod panel;
 mod shared;
 mod vnni;
 

@@ -63,4 +63,4 @@ impl Lanes for Dotprod {
     }
 }
 
-crate::kernels::stamp!(Dotprod, crate::kernels::Isa::Dotprod, #[target_feature(enable = "neon,dotprod")]);
+crate::kernels::stamp!(Dotprod, crate::kernels::Isa::Dotprod, matmul, #[target_feature(enable = "neon,dotprod")]);

@@ -65,4 +65,4 @@ impl Lanes for Neon {
     }
 }
 
-crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, #[target_feature(enable = "neon")]);
+crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, matmul, #[target_feature(enable = "neon")]);

@@ -318,4 +318,4 @@ impl Lanes for Neon {
     portable_f32!();
 }
 
-crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon);
+crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, matmul);

@@ -94,12 +94,12 @@ pub(in crate::kernels) trait RowDot {
     -> [f32; T];
 }
 
-/// Computes rows `rows` of the product `p` for weights in the format of `R`.
+/// Computes rows `rows` of the product `p`, whatever dots the format of `R`.
 ///
 /// # Safety
 /// The CPU has `L`'s features, and `p` describes valid memory for `rows`.
 #[inline(always)]
-pub(in crate::kernels) unsafe fn matmul<L: Lanes, R: RowDot>(p: &Product, rows: Range<usize>) {
+pub(in crate::kernels) unsafe fn by_rows<L: Lanes, R: RowDot>(p: &Product, rows: Range<usize>) {
     for row in rows {
         // SAFETY: `row` and the tokens are within what the caller promised.
         unsafe {
@@ -123,6 +123,16 @@ unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]
         // SAFETY: the row and token are within `out`, by `matmul`'s contract.
         unsafe { p.out.add((first + t) * p.stride + row).write(y) }
     }
+}
+
+/// Computes rows `rows` of the product `p` for weights in the format `B`.
+///
+/// # Safety
+/// As for [`by_rows`].
+#[inline(always)]
+pub(in crate::kernels) unsafe fn matmul<L: Lanes, B: Block>(p: &Product, rows: Range<usize>) {
+    // SAFETY: the caller's promise.
+    unsafe { by_rows::<L, B>(p, rows) }
 }
 
 impl<B: Block> RowDot for B {
@@ -220,7 +230,7 @@ unsafe fn group<L: Lanes, B: Block, const T: usize>(
 
 /// The scales of `n` blocks from `p` on, and their `m` where `two`; zero beyond.
 #[inline(always)]
-unsafe fn scales<L: Lanes>(p: *const u8, stride: usize, n: usize, two: bool) -> (L::F, L::F) {
+pub(super) unsafe fn scales<L: Lanes>(p: *const u8, stride: usize, n: usize, two: bool) -> (L::F, L::F) {
     // SAFETY: the caller has `n` blocks from here; `h` holds eights.
     unsafe {
         if n == 8 {

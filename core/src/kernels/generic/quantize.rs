@@ -11,9 +11,12 @@ use crate::kernels::lanes::Lanes;
 /// Below this a block counts as zero.
 const TINY: f32 = 1e-20;
 
-/// Quantises `x`, whole blocks of `BLOCK`: `q` as long as `x`, one `d` per
-/// block (the rest of `d` is zeroed), one of `sums` per `SUM` elements (the
+/// Quantises `x`, whole blocks of `BLOCK`: `q` at least as long as `x`, one `d`
+/// per block (the rest of `d` is zeroed), one of `sums` per `SUM` elements (the
 /// rest zeroed; within a block those of even groups come first).
+///
+/// Where [`Lanes::PAIRED`], two blocks lie in `q` by sixteens in turn, and `q`
+/// has room for whole pairs.
 ///
 /// # Safety
 /// See [`Lanes`]. Slices have the lengths named.
@@ -29,10 +32,14 @@ pub(in crate::kernels) unsafe fn quantize<L: Lanes, const BLOCK: usize, const SU
     sums[x.len() / SUM..].fill(0);
     for b in 0..blocks {
         let x = &x[b * BLOCK..][..BLOCK];
-        let q = &mut q[b * BLOCK..][..BLOCK];
+        let mut block = [0i8; BLOCK];
         // SAFETY: the caller has the CPU features.
-        d[b] = unsafe { one_block::<L>(x, q) };
-        for (g, q) in q.chunks_exact(SUM).enumerate() {
+        d[b] = unsafe { one_block::<L>(x, &mut block) };
+        for (h, sixteen) in block.chunks_exact(16).enumerate() {
+            let at = if L::PAIRED { b / 2 * 2 * BLOCK + 32 * h + b % 2 * 16 } else { b * BLOCK + 16 * h };
+            q[at..at + 16].copy_from_slice(sixteen);
+        }
+        for (g, q) in block.chunks_exact(SUM).enumerate() {
             // Of 16 groups the even come first, then the odd.
             let at = if BLOCK == SUM { b } else { b * (BLOCK / SUM) + g / 2 + g % 2 * (BLOCK / SUM / 2) };
             sums[at] = q.iter().map(|&q| i16::from(q)).sum();

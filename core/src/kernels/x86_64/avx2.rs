@@ -8,8 +8,10 @@
 
 use core::arch::x86_64::*;
 
+use super::pair::{TO_I16, load, pair_shared, spread as spread_i16};
+use super::panel::{four, panel_shared, spread_byte, two};
 use super::shared::{avx2_shared, pairs_i, pairs_u, spread};
-use crate::kernels::lanes::Lanes;
+use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes};
 
 /// AVX2 and F16C.
 #[derive(Clone, Copy)]
@@ -41,4 +43,99 @@ impl Lanes for Avx2 {
     }
 }
 
-crate::kernels::stamp!(Avx2, crate::kernels::Isa::Avx2, #[target_feature(enable = "avx2,f16c")]);
+impl PanelLanes for Avx2 {
+    panel_shared!();
+    /// An `i16` twice a row.
+    type S = __m256i;
+
+    #[inline(always)]
+    unsafe fn s_u<const I: i32>(t: __m256i) -> __m256i {
+        unsafe { spread_byte::<I, 0, 2>(t) }
+    }
+    #[inline(always)]
+    unsafe fn s_i<const I: i32>(t: __m256i) -> __m256i {
+        unsafe { _mm256_srai_epi16::<8>(spread_byte::<I, 1, 3>(t)) }
+    }
+    #[inline(always)]
+    unsafe fn dot16(bits: u32, acc: __m256i, w: [__m256i; 4], x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            match bits {
+                4 | 5 => add_scaled(acc, four_pairs(w, x), s),
+                // 4·63·127 fits an i16, twice that does not.
+                6 => {
+                    let (a, b) = (pairs_u(w[0], four(x)), pairs_u(w[1], four(x.add(4))));
+                    let (c, d) = (pairs_u(w[2], four(x.add(8))), pairs_u(w[3], four(x.add(12))));
+                    let acc = add_scaled(acc, _mm256_add_epi16(a, b), s);
+                    add_scaled(acc, _mm256_add_epi16(c, d), s)
+                }
+                _ => {
+                    let mut acc = acc;
+                    for i in 0..4 {
+                        acc = add_scaled(acc, pairs_i(w[i], four(x.add(4 * i))), s);
+                    }
+                    acc
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            if bits == 4 {
+                // 16·15·127 fits an i16.
+                let pairs = _mm256_add_epi16(four_pairs(w[0], x), four_pairs(w[1], x.add(32)));
+                return add_scaled(acc, pairs, s);
+            }
+            let acc = Self::dot16(bits, acc, w[0], x, s);
+            Self::dot16(bits, acc, w[1], x.add(32), s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn plain32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8) -> __m256i {
+        unsafe { Self::dot32(bits, acc, w, x, _mm256_set1_epi16(1)) }
+    }
+}
+
+/// Sixteen products of each row by fours, in pairs: 8·31·127 fits an i16.
+#[inline(always)]
+unsafe fn four_pairs(w: [__m256i; 4], x: *const i8) -> __m256i {
+    unsafe {
+        let (a, b) = (pairs_u(w[0], four(x)), pairs_u(w[1], four(x.add(4))));
+        let (c, d) = (pairs_u(w[2], four(x.add(8))), pairs_u(w[3], four(x.add(12))));
+        _mm256_add_epi16(_mm256_add_epi16(a, b), _mm256_add_epi16(c, d))
+    }
+}
+
+impl PairLanes for Avx2 {
+    pair_shared!();
+
+    #[inline(always)]
+    unsafe fn pair_scale(_bits: u32, v: __m256i, i: usize) -> __m256i {
+        unsafe { spread_i16(&TO_I16, v, i) }
+    }
+    #[inline(always)]
+    unsafe fn pair16(bits: u32, acc: __m256i, w: __m256i, x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            let pairs = if bits == 8 { pairs_i(w, load(x)) } else { pairs_u(w, load(x)) };
+            add_scaled(acc, pairs, s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn pair32(bits: u32, acc: __m256i, w: [__m256i; 2], x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            if bits == 8 {
+                let acc = Self::pair16(bits, acc, w[0], x, s);
+                return Self::pair16(bits, acc, w[1], x.add(32), s);
+            }
+            // 4·63·127 fits an i16.
+            let pairs = _mm256_add_epi16(pairs_u(w[0], load(x)), pairs_u(w[1], load(x.add(32))));
+            add_scaled(acc, pairs, s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn pair_plain(bits: u32, acc: __m256i, w: [__m256i; 2], x: *const i8) -> __m256i {
+        unsafe { Self::pair32(bits, acc, w, x, _mm256_set1_epi16(1)) }
+    }
+}
+
+crate::kernels::stamp!(Avx2, crate::kernels::Isa::Avx2, pair, #[target_feature(enable = "avx2,f16c")]);

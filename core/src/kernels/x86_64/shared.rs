@@ -47,6 +47,8 @@ macro_rules! avx2_shared {
         type I = __m256i;
         type F = __m256;
 
+        const PAIRED: bool = true;
+
         #[inline(always)]
         unsafe fn load(p: *const u8) -> __m256i {
             unsafe { _mm256_loadu_si256(p.cast()) }

@@ -10,8 +10,10 @@
 
 use core::arch::x86_64::*;
 
+use super::pair::{TO_I16, TO_I32, load, pair_shared, spread as spread_i16};
+use super::panel::{four, panel_shared, spread_byte, two};
 use super::shared::{avx2_shared, pairs_i, pairs_u, spread};
-use crate::kernels::lanes::Lanes;
+use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes};
 
 /// AVX-512 VNNI and VL, over AVX2 and F16C.
 #[derive(Clone, Copy)]
@@ -38,8 +40,92 @@ impl Lanes for Vnni {
     }
 }
 
+impl PanelLanes for Vnni {
+    panel_shared!();
+    /// An `i32` a row.
+    type S = __m256i;
+
+    #[inline(always)]
+    unsafe fn s_u<const I: i32>(t: __m256i) -> __m256i {
+        unsafe { spread_byte::<I, 0, 4>(t) }
+    }
+    #[inline(always)]
+    unsafe fn s_i<const I: i32>(t: __m256i) -> __m256i {
+        unsafe { _mm256_srai_epi32::<24>(spread_byte::<I, 3, 4>(t)) }
+    }
+    #[inline(always)]
+    unsafe fn dot16(bits: u32, acc: __m256i, w: [__m256i; 4], x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            let sum = sixteen(bits, _mm256_setzero_si256(), w, x);
+            if bits == 4 {
+                // 16·15·127 fits an i16, and the scale has zeros above.
+                _mm256_dpwssd_epi32(acc, sum, s)
+            } else {
+                _mm256_add_epi32(acc, _mm256_mullo_epi32(sum, s))
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn plain32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8) -> __m256i {
+        unsafe { sixteen(bits, sixteen(bits, acc, w[0], x), w[1], x.add(32)) }
+    }
+}
+
+/// `sum` and sixteen products of each row.
+#[inline(always)]
+unsafe fn sixteen(bits: u32, sum: __m256i, w: [__m256i; 4], x: *const i8) -> __m256i {
+    unsafe {
+        let mut sum = sum;
+        for i in 0..4 {
+            sum = dot(bits, sum, w[i], four(x.add(4 * i)));
+        }
+        sum
+    }
+}
+
+/// `sum` and the products of bytes by fours.
+#[inline(always)]
+unsafe fn dot(bits: u32, sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    unsafe { if bits == 8 { Vnni::dot_i(sum, w, x) } else { Vnni::dot_u(sum, w, x) } }
+}
+
+impl PairLanes for Vnni {
+    pair_shared!();
+
+    #[inline(always)]
+    unsafe fn pair_scale(bits: u32, v: __m256i, i: usize) -> __m256i {
+        unsafe { spread_i16(if bits == 8 { &TO_I16 } else { &TO_I32 }, v, i) }
+    }
+    #[inline(always)]
+    unsafe fn pair16(bits: u32, acc: __m256i, w: __m256i, x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            if bits == 8 {
+                return _mm256_dpwssd_epi32(acc, pairs_i(w, load(x)), s);
+            }
+            // 4·63·127 fits an i16, and the scale has zeros above.
+            _mm256_dpwssd_epi32(acc, _mm256_dpbusd_epi32(_mm256_setzero_si256(), w, load(x)), s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn pair32(bits: u32, acc: __m256i, w: [__m256i; 2], x: *const i8, s: __m256i) -> __m256i {
+        unsafe {
+            if bits == 8 {
+                let acc = Self::pair16(bits, acc, w[0], x, s);
+                return Self::pair16(bits, acc, w[1], x.add(32), s);
+            }
+            // 8·31·127 fits an i16.
+            let sum = Self::pair_plain(bits, _mm256_setzero_si256(), w, x);
+            _mm256_dpwssd_epi32(acc, sum, s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn pair_plain(bits: u32, acc: __m256i, w: [__m256i; 2], x: *const i8) -> __m256i {
+        unsafe { dot(bits, dot(bits, acc, w[0], load(x)), w[1], load(x.add(32))) }
+    }
+}
+
 crate::kernels::stamp!(
     Vnni,
-    crate::kernels::Isa::Avx512,
+    crate::kernels::Isa::Avx512, pair,
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 );
