@@ -177,10 +177,16 @@ pub(crate) trait Lanes: Copy + 'static {
 /// As for [`Lanes`].
 #[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
 pub(crate) trait PanelLanes: Lanes {
+    /// Tokens whose sums fit the registers, with two panels: 2 or 4.
+    const TILE: usize;
     /// One scale for each row.
     type S: Copy;
     /// Two numbers for each row.
     type M: Copy;
+
+    /// Asks for the cache line at `p`, which need not be mapped, to come near,
+    /// but not into the first cache.
+    unsafe fn prefetch_later(p: *const u8);
 
     /// 16 bytes of each of eight rows, `stride` bytes apart: vector `i` has the
     /// bytes 4i..4i + 4 of every row.
@@ -197,33 +203,23 @@ pub(crate) trait PanelLanes: Lanes {
     /// sixteen, then the others.
     unsafe fn column_bits(p: *const u8, stride: usize) -> ([Self::B; 4], [Self::B; 4]);
 
-    /// `acc + s·Σ w·x` over sixteen weights below 2ᵇⁱᵗˢ, with `bits` 4, 5 or 6,
-    /// or signed where it is 8. For 4 bits scales are from `s_u`. The next
-    /// sixteen activations of a block lie 32 further ([`Lanes::PAIRED`]).
-    unsafe fn dot16(
+    /// `sum + s·Σ w·x` over sixteen weights of `P` panels and as many
+    /// activations of `T` tokens: weights below 2ᵇⁱᵗˢ, with `bits` 4, 5 or 6, or
+    /// signed where it is 8. For 4 bits scales are from `s_u`.
+    unsafe fn dot16<const P: usize, const T: usize>(
         bits: u32,
-        acc: Self::I,
-        w: [Self::B; 4],
-        x: *const i8,
-        s: <Self as PanelLanes>::S,
-    ) -> Self::I;
-    /// The same over 32.
-    #[inline(always)]
-    unsafe fn dot32(
+        sum: [[Self::I; T]; P],
+        w: [[Self::B; 4]; P],
+        x: [*const i8; T],
+        s: [<Self as PanelLanes>::S; P],
+    ) -> [[Self::I; T]; P];
+    /// `sum + Σ w·x`, with `bits` 4, 5 or 8 as above.
+    unsafe fn plain16<const P: usize, const T: usize>(
         bits: u32,
-        acc: Self::I,
-        w: [[Self::B; 4]; 2],
-        x: *const i8,
-        s: <Self as PanelLanes>::S,
-    ) -> Self::I {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let acc = Self::dot16(bits, acc, w[0], x, s);
-            Self::dot16(bits, acc, w[1], x.add(32), s)
-        }
-    }
-    /// `acc + Σ w·x` over 32 weights, with `bits` 4, 5 or 8 as above.
-    unsafe fn plain32(bits: u32, acc: Self::I, w: [[Self::B; 4]; 2], x: *const i8) -> Self::I;
+        sum: [[Self::I; T]; P],
+        w: [[Self::B; 4]; P],
+        x: [*const i8; T],
+    ) -> [[Self::I; T]; P];
     /// `Σ m·sum` over sixteen sums, which lie as `m`'s pairs do.
     unsafe fn sums16(m: &[Self::M; 8], sums: *const i16) -> Self::I;
     /// `Σ m·(sum + sum 8 further)` over eight, with the first four pairs.

@@ -2,12 +2,12 @@
 //! belongs to a row.
 //!
 //! ```text
-//! for each panel of 8 rows
+//! for each two panels of 8 rows
 //!     for each run of up to 32 tokens
 //!         for each block of the rows
 //!             turn 8 × 16 bytes so that a vector holds 4 bytes of every row
 //!             decode them                        once for all tokens
-//!             for each tile of 4 tokens
+//!             for each tile of 2 or 4 tokens     as registers allow
 //!                 integer sums, lane = row       exact, any order
 //!                 acc[block mod 8] += d·dx · sum f32
 //!         out = sum of the 8 accumulators, in the order of `f_sum`
@@ -24,13 +24,16 @@ use core::ops::Range;
 use super::decode::{Sink, Source};
 use super::matmul::{Min, Product};
 use super::scales::{Eight, Scaled};
-use crate::kernels::lanes::PanelLanes;
+use crate::kernels::lanes::{Lanes, PanelLanes};
 
 /// Rows of a panel.
 const ROWS: usize = 8;
 
+/// Panels that share each load of activations.
+const PANELS: usize = 2;
+
 /// Most tokens that share one decoding of the weights. Their accumulators lie
-/// on the stack: 256 bytes a token.
+/// on the stack: 512 bytes a token.
 const TOKENS: usize = 32;
 
 /// Computes rows `rows` of the product `p`.
@@ -41,31 +44,43 @@ const TOKENS: usize = 32;
 pub(super) unsafe fn matmul<L: PanelLanes, F: Scaled>(p: &Product, rows: Range<usize>) {
     let mut row = rows.start;
     while row < rows.end {
-        let whole = row + ROWS <= rows.end;
-        let panel = Rows {
+        let left = rows.end - row;
+        // Rows that are left over are panels of one row eight times.
+        let (panels, count) = match left {
+            0..ROWS => (1, 1),
+            ROWS..16 => (1, ROWS),
+            _ => (PANELS, ROWS),
+        };
+        let some = Rows {
             // SAFETY: the row is one of the product's.
             w: unsafe { p.w.add(row * p.row_bytes) },
-            // A row that is left over is its own eight neighbours.
-            stride: if whole { p.row_bytes } else { 0 },
+            stride: if count == 1 { 0 } else { p.row_bytes },
             first: row,
-            count: if whole { ROWS } else { 1 },
+            count,
         };
         let mut t = 0;
         while t < p.x.tokens {
             let n = (p.x.tokens - t).min(TOKENS);
             // SAFETY: rows and tokens are within what the caller promised.
-            unsafe { run::<L, F>(p, &panel, t, n) };
+            unsafe {
+                if panels == PANELS {
+                    run::<L, F, PANELS>(p, &some, t, n);
+                } else {
+                    run::<L, F, 1>(p, &some, t, n);
+                }
+            }
             t += n;
         }
-        row += panel.count;
+        row += panels * count;
     }
 }
 
-/// Eight rows of weights.
+/// Rows of weights: one panel or more.
 struct Rows {
     w: *const u8,
     stride: usize,
     first: usize,
+    /// Different rows in a panel.
     count: usize,
 }
 
@@ -107,79 +122,103 @@ impl<L: PanelLanes> Sink<L, 4> for Keep<L> {
     }
 }
 
+/// Weights of one block of `P` panels: sixteen by sixteen.
+type Decoded<L, const P: usize> = [[[<L as Lanes>::B; 4]; 16]; P];
+
+/// Sums of a token, by panel and by number of the block modulo 8.
+type Sums<L, const P: usize> = [[<L as Lanes>::F; 8]; P];
+
 /// Tokens `first..first + n`: a block's weights are decoded once and kept close.
 #[inline(always)]
-unsafe fn run<L: PanelLanes, F: Scaled>(p: &Product, rows: &Rows, first: usize, n: usize) {
+unsafe fn run<L: PanelLanes, F: Scaled, const P: usize>(p: &Product, rows: &Rows, first: usize, n: usize) {
     let (len, bytes) = const { (F::FORMAT.block_len(), F::FORMAT.block_bytes()) };
-    let mut acc = MaybeUninit::<[[L::F; 8]; TOKENS]>::uninit();
-    let acc = acc.as_mut_ptr().cast::<[L::F; 8]>();
-    let mut q = MaybeUninit::<[[L::B; 4]; 16]>::uninit();
-    let q = q.as_mut_ptr().cast::<[L::B; 4]>();
+    let mut acc = MaybeUninit::<[Sums<L, P>; TOKENS]>::uninit();
+    let acc = acc.as_mut_ptr().cast::<Sums<L, P>>();
+    let mut q = MaybeUninit::<Decoded<L, P>>::uninit();
+    let q = q.as_mut_ptr();
     // SAFETY: the blocks of the rows exist; `n` is at most TOKENS, and what is
-    // read was written.
+    // read was written. Prefetching past the end is harmless.
     unsafe {
         for t in 0..n {
-            acc.add(t).write([L::f_splat(0.0); 8]);
+            acc.add(t).write([[L::f_splat(0.0); 8]; P]);
         }
+        let next = rows.w.wrapping_add(P * ROWS * rows.stride);
         for b in 0..p.cols / len {
+            for line in 0..(P * ROWS * bytes).div_ceil(64) {
+                L::prefetch_later(next.wrapping_add(P * ROWS * b * bytes + 64 * line));
+            }
             let w = rows.w.add(b * bytes);
-            let scales = F::eight::<L>(w, rows.stride);
-            F::decode::<L, 4>(&Column { w, stride: rows.stride }, &mut Keep::<L>(q));
+            let mut scales = [F::eight::<L>(w, rows.stride); P];
+            for i in 0..P {
+                let w = w.add(i * ROWS * rows.stride);
+                if i > 0 {
+                    scales[i] = F::eight::<L>(w, rows.stride);
+                }
+                let keep = q.cast::<[[L::B; 4]; 16]>().add(i).cast();
+                F::decode::<L, 4>(&Column { w, stride: rows.stride }, &mut Keep::<L>(keep));
+            }
             let mut t = 0;
-            while t + 4 <= n {
-                tile::<L, F, 4>(p, q, &scales, acc.add(t), first + t, b);
-                t += 4;
+            while t + L::TILE <= n {
+                if L::TILE == 4 {
+                    tile::<L, F, P, 4>(p, &*q, &scales, acc.add(t), first + t, b);
+                } else {
+                    tile::<L, F, P, 2>(p, &*q, &scales, acc.add(t), first + t, b);
+                }
+                t += L::TILE;
             }
             while t < n {
-                tile::<L, F, 1>(p, q, &scales, acc.add(t), first + t, b);
+                tile::<L, F, P, 1>(p, &*q, &scales, acc.add(t), first + t, b);
                 t += 1;
             }
         }
         for t in 0..n {
-            put::<L>(p, rows, first + t, &*acc.add(t));
+            for (i, acc) in (*acc.add(t)).iter().enumerate() {
+                put::<L>(p, rows, rows.first + i * ROWS, first + t, acc);
+            }
         }
     }
 }
 
-/// Adds block `b` to the accumulators of tokens `first..first + T`.
+/// Adds block `b` to the sums of tokens `first..first + T`.
 #[inline(always)]
-unsafe fn tile<L: PanelLanes, F: Scaled, const T: usize>(
+unsafe fn tile<L: PanelLanes, F: Scaled, const P: usize, const T: usize>(
     p: &Product,
-    q: *const [L::B; 4],
-    scales: &Eight<L>,
-    acc: *mut [L::F; 8],
+    q: &Decoded<L, P>,
+    scales: &[Eight<L>; P],
+    acc: *mut Sums<L, P>,
     first: usize,
     b: usize,
 ) {
-    // SAFETY: `run` has written the weights and accumulators of a block.
+    // SAFETY: `run` has written the weights and sums of a block.
     unsafe {
-        let mut sum = [L::i_zero(); T];
         let mut token = [Token::at::<F>(p, first, b); T];
         for t in 1..T {
             token[t] = Token::at::<F>(p, first + t, b);
         }
-        if F::PER == 1 {
-            for h in 0..16 {
-                let (w, s) = (*q.add(h), scales.s[h]);
-                for t in 0..T {
-                    sum[t] = L::dot16(F::BITS, sum[t], w, token[t].q.add(32 * h), s);
-                }
+        let mut sum = [[L::i_zero(); T]; P];
+        for h in 0..const { F::FORMAT.block_len() / 16 } {
+            let (mut w, mut x) = ([q[0][h]; P], [token[0].q.add(32 * h); T]);
+            for i in 1..P {
+                w[i] = q[i][h];
             }
-        } else {
-            for g in 0..const { F::FORMAT.block_len() / 32 } {
-                let w = [*q.add(2 * g), *q.add(2 * g + 1)];
-                for t in 0..T {
-                    let x = token[t].q.add(64 * g);
-                    sum[t] = match F::PER {
-                        0 => L::plain32(F::BITS, sum[t], w, x),
-                        _ => L::dot32(F::BITS, sum[t], w, x, scales.s[g]),
-                    };
+            for t in 1..T {
+                x[t] = token[t].q.add(32 * h);
+            }
+            if F::PER == 0 {
+                sum = L::plain16(F::BITS, sum, w, x);
+            } else {
+                let mut s = [scales[0].s[h / F::PER]; P];
+                for i in 1..P {
+                    s[i] = scales[i].s[h / F::PER];
                 }
+                sum = L::dot16(F::BITS, sum, w, x, s);
             }
         }
         for t in 0..T {
-            let acc = &mut (*acc.add(t))[b % 8];
-            *acc = L::f_add(*acc, token[t].value::<L, F>(sum[t], scales));
+            for i in 0..P {
+                let acc = &mut (*acc.add(t))[i][b % 8];
+                *acc = L::f_add(*acc, token[t].value::<L, F>(sum[i][t], &scales[i]));
+            }
         }
     }
 }
@@ -238,15 +277,15 @@ impl Token {
     }
 }
 
-/// Writes token `t`'s results for the panel.
+/// Writes token `t`'s results for the panel that begins with row `row`.
 #[inline(always)]
-unsafe fn put<L: PanelLanes>(p: &Product, rows: &Rows, t: usize, a: &[L::F; 8]) {
+unsafe fn put<L: PanelLanes>(p: &Product, rows: &Rows, row: usize, t: usize, a: &[L::F; 8]) {
     // SAFETY: the rows and token are within `out`, by `matmul`'s contract.
     unsafe {
         let even = L::f_add(L::f_add(a[0], a[4]), L::f_add(a[2], a[6]));
         let odd = L::f_add(L::f_add(a[1], a[5]), L::f_add(a[3], a[7]));
         let sum = L::f_add(even, odd);
-        let out = p.out.add(t * p.stride + rows.first);
+        let out = p.out.add(t * p.stride + row);
         if rows.count == ROWS {
             L::f_store(out, sum);
         } else {

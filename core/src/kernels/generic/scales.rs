@@ -9,6 +9,7 @@ use crate::kernels::lanes::{PairLanes, PanelLanes};
 use crate::quant::k3_scales;
 
 /// Scales of eight rows' blocks, lane = row.
+#[derive(Clone, Copy)]
 pub(in crate::kernels) struct Eight<L: PanelLanes> {
     /// The block's `d` and the half-precision number after it, where
     /// [`Block::MIN`] has one.

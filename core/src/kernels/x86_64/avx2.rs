@@ -47,6 +47,7 @@ impl PanelLanes for Avx2 {
     panel_shared!();
     /// An `i16` twice a row.
     type S = __m256i;
+    const TILE: usize = 2;
 
     #[inline(always)]
     unsafe fn s_u<const I: i32>(t: __m256i) -> __m256i {
@@ -57,52 +58,51 @@ impl PanelLanes for Avx2 {
         unsafe { _mm256_srai_epi16::<8>(spread_byte::<I, 1, 3>(t)) }
     }
     #[inline(always)]
-    unsafe fn dot16(bits: u32, acc: __m256i, w: [__m256i; 4], x: *const i8, s: __m256i) -> __m256i {
-        unsafe {
-            match bits {
-                4 | 5 => add_scaled(acc, four_pairs(w, x), s),
-                // 4·63·127 fits an i16, twice that does not.
-                6 => {
-                    let (a, b) = (pairs_u(w[0], four(x)), pairs_u(w[1], four(x.add(4))));
-                    let (c, d) = (pairs_u(w[2], four(x.add(8))), pairs_u(w[3], four(x.add(12))));
-                    let acc = add_scaled(acc, _mm256_add_epi16(a, b), s);
-                    add_scaled(acc, _mm256_add_epi16(c, d), s)
-                }
-                _ => {
-                    let mut acc = acc;
-                    for i in 0..4 {
-                        acc = add_scaled(acc, pairs_i(w[i], four(x.add(4 * i))), s);
+    unsafe fn dot16<const P: usize, const T: usize>(
+        bits: u32,
+        sum: [[__m256i; T]; P],
+        w: [[__m256i; 4]; P],
+        x: [*const i8; T],
+        s: [__m256i; P],
+    ) -> [[__m256i; T]; P] {
+        // 8·31·127 and 4·63·127 fit an i16.
+        let run = match bits {
+            4 | 5 => 4,
+            6 => 2,
+            _ => 1,
+        };
+        let mut sum = sum;
+        let mut k = 0;
+        while k < 4 {
+            unsafe {
+                let mut pairs = [[_mm256_setzero_si256(); T]; P];
+                for j in k..k + run {
+                    for t in 0..T {
+                        let x = four(x[t].add(4 * j));
+                        for i in 0..P {
+                            let p = if bits == 8 { pairs_i(w[i][j], x) } else { pairs_u(w[i][j], x) };
+                            pairs[i][t] = if j == k { p } else { _mm256_add_epi16(pairs[i][t], p) };
+                        }
                     }
-                    acc
+                }
+                for t in 0..T {
+                    for i in 0..P {
+                        sum[i][t] = add_scaled(sum[i][t], pairs[i][t], s[i]);
+                    }
                 }
             }
+            k += run;
         }
+        sum
     }
     #[inline(always)]
-    unsafe fn dot32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8, s: __m256i) -> __m256i {
-        unsafe {
-            if bits == 4 {
-                // 16·15·127 fits an i16.
-                let pairs = _mm256_add_epi16(four_pairs(w[0], x), four_pairs(w[1], x.add(32)));
-                return add_scaled(acc, pairs, s);
-            }
-            let acc = Self::dot16(bits, acc, w[0], x, s);
-            Self::dot16(bits, acc, w[1], x.add(32), s)
-        }
-    }
-    #[inline(always)]
-    unsafe fn plain32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8) -> __m256i {
-        unsafe { Self::dot32(bits, acc, w, x, _mm256_set1_epi16(1)) }
-    }
-}
-
-/// Sixteen products of each row by fours, in pairs: 8·31·127 fits an i16.
-#[inline(always)]
-unsafe fn four_pairs(w: [__m256i; 4], x: *const i8) -> __m256i {
-    unsafe {
-        let (a, b) = (pairs_u(w[0], four(x)), pairs_u(w[1], four(x.add(4))));
-        let (c, d) = (pairs_u(w[2], four(x.add(8))), pairs_u(w[3], four(x.add(12))));
-        _mm256_add_epi16(_mm256_add_epi16(a, b), _mm256_add_epi16(c, d))
+    unsafe fn plain16<const P: usize, const T: usize>(
+        bits: u32,
+        sum: [[__m256i; T]; P],
+        w: [[__m256i; 4]; P],
+        x: [*const i8; T],
+    ) -> [[__m256i; T]; P] {
+        unsafe { Self::dot16(bits, sum, w, x, [_mm256_set1_epi16(1); P]) }
     }
 }
 

@@ -10,6 +10,10 @@ macro_rules! panel_shared {
         type M = __m256i;
 
         #[inline(always)]
+        unsafe fn prefetch_later(p: *const u8) {
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+        }
+        #[inline(always)]
         unsafe fn columns(p: *const u8, stride: usize) -> [__m256i; 4] {
             unsafe {
                 // Rows r and r + 4 side by side, then fours of rows are turned.

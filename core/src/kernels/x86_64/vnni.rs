@@ -44,6 +44,7 @@ impl PanelLanes for Vnni {
     panel_shared!();
     /// An `i32` a row.
     type S = __m256i;
+    const TILE: usize = 4;
 
     #[inline(always)]
     unsafe fn s_u<const I: i32>(t: __m256i) -> __m256i {
@@ -54,30 +55,46 @@ impl PanelLanes for Vnni {
         unsafe { _mm256_srai_epi32::<24>(spread_byte::<I, 3, 4>(t)) }
     }
     #[inline(always)]
-    unsafe fn dot16(bits: u32, acc: __m256i, w: [__m256i; 4], x: *const i8, s: __m256i) -> __m256i {
+    unsafe fn dot16<const P: usize, const T: usize>(
+        bits: u32,
+        sum: [[__m256i; T]; P],
+        w: [[__m256i; 4]; P],
+        x: [*const i8; T],
+        s: [__m256i; P],
+    ) -> [[__m256i; T]; P] {
         unsafe {
-            let sum = sixteen(bits, _mm256_setzero_si256(), w, x);
-            if bits == 4 {
-                // 16·15·127 fits an i16, and the scale has zeros above.
-                _mm256_dpwssd_epi32(acc, sum, s)
-            } else {
-                _mm256_add_epi32(acc, _mm256_mullo_epi32(sum, s))
+            let part = Self::plain16(bits, [[_mm256_setzero_si256(); T]; P], w, x);
+            let mut sum = sum;
+            for t in 0..T {
+                for i in 0..P {
+                    sum[i][t] = if bits == 4 {
+                        // 16·15·127 fits an i16, and the scale has zeros above.
+                        _mm256_dpwssd_epi32(sum[i][t], part[i][t], s[i])
+                    } else {
+                        _mm256_add_epi32(sum[i][t], _mm256_mullo_epi32(part[i][t], s[i]))
+                    };
+                }
             }
+            sum
         }
     }
     #[inline(always)]
-    unsafe fn plain32(bits: u32, acc: __m256i, w: [[__m256i; 4]; 2], x: *const i8) -> __m256i {
-        unsafe { sixteen(bits, sixteen(bits, acc, w[0], x), w[1], x.add(32)) }
-    }
-}
-
-/// `sum` and sixteen products of each row.
-#[inline(always)]
-unsafe fn sixteen(bits: u32, sum: __m256i, w: [__m256i; 4], x: *const i8) -> __m256i {
-    unsafe {
+    unsafe fn plain16<const P: usize, const T: usize>(
+        bits: u32,
+        sum: [[__m256i; T]; P],
+        w: [[__m256i; 4]; P],
+        x: [*const i8; T],
+    ) -> [[__m256i; T]; P] {
         let mut sum = sum;
-        for i in 0..4 {
-            sum = dot(bits, sum, w[i], four(x.add(4 * i)));
+        for j in 0..4 {
+            for t in 0..T {
+                unsafe {
+                    let x = four(x[t].add(4 * j));
+                    for i in 0..P {
+                        sum[i][t] = dot(bits, sum[i][t], w[i][j], x);
+                    }
+                }
+            }
         }
         sum
     }
