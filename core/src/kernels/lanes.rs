@@ -247,6 +247,8 @@ pub(crate) trait PairLanes: Lanes {
 
     /// 16 bytes at `a`, then 16 at `b`.
     unsafe fn two(a: *const u8, b: *const u8) -> Self::B;
+    /// The first 16 of 32 bytes at `a` and at `b`, then the others.
+    unsafe fn two_wide(a: *const u8, b: *const u8) -> (Self::B, Self::B);
     /// Of 32 bits at `a` and at `b`, bit `i` as 16 on weight `i`: the first
     /// sixteen of both, then the others.
     unsafe fn two_bits(a: *const u8, b: *const u8) -> (Self::B, Self::B);

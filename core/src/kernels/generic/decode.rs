@@ -20,6 +20,12 @@ pub(in crate::kernels) trait Source<L: Lanes, const N: usize> {
     /// They lie within the block; see [`Lanes`].
     unsafe fn bytes(&self, at: usize) -> [L::B; N];
 
+    /// The 32 bytes `at` and on, as two times sixteen.
+    ///
+    /// # Safety
+    /// As for [`Source::bytes`].
+    unsafe fn wide(&self, at: usize) -> [[L::B; N]; 2];
+
     /// Of the 32 bits at byte `at` of every row's block, bit `i` as 16 on
     /// weight `i`: the first sixteen, then the others.
     ///
@@ -110,7 +116,7 @@ impl Decode for Q4K {
             let low4 = L::splat(15);
             for j in 0..4 {
                 // 32 bytes: low nibbles of one 32, high ones of the next.
-                let (a, b) = (w.bytes(16 + 32 * j), w.bytes(32 + 32 * j));
+                let [a, b] = w.wide(16 + 32 * j);
                 sink.both(2 * j, [and::<L, N>(a, low4), and::<L, N>(b, low4)]);
                 sink.both(2 * j + 1, [shr::<L, N, 4>(a), shr::<L, N, 4>(b)]);
             }
@@ -128,9 +134,9 @@ impl Decode for Q5K {
         unsafe {
             let (low4, top) = (L::splat(15), L::splat(16));
             // Bit j of a byte is the fifth bit of a weight of the jth 32.
-            let mut fifth = [w.bytes(16), w.bytes(32)];
+            let mut fifth = w.wide(16);
             for j in 0..4 {
-                let v = [w.bytes(48 + 32 * j), w.bytes(64 + 32 * j)];
+                let v = w.wide(48 + 32 * j);
                 let (mut low, mut high) = (v, v);
                 for i in 0..2 {
                     let bit = and::<L, N>(shl::<L, N, 4>(fifth[i]), top);
@@ -156,20 +162,20 @@ impl Decode for Q6K {
         // SAFETY: offsets stay within a block.
         unsafe {
             let (low4, top) = (L::splat(15), L::splat(0x30));
-            for q in 0..4 {
-                // Half a block, half of its 32s: the high bits of a byte serve
-                // four 32s, the low ones two.
-                let (half, q) = (q / 2, q % 2);
-                let high = w.bytes(128 + 32 * half + 16 * q);
-                let (a, b) = (w.bytes(64 * half + 16 * q), w.bytes(64 * half + 32 + 16 * q));
-                let at = 8 * half + q;
-                let bits = and::<L, N>(shl::<L, N, 4>(high), top);
-                sink.sixteen(at, or::<L, N>(and::<L, N>(a, low4), bits));
-                let bits = and::<L, N>(shl::<L, N, 2>(high), top);
-                sink.sixteen(at + 2, or::<L, N>(and::<L, N>(b, low4), bits));
-                sink.sixteen(at + 4, or::<L, N>(shr::<L, N, 4>(a), and::<L, N>(high, top)));
-                let bits = and::<L, N>(shr::<L, N, 2>(high), top);
-                sink.sixteen(at + 6, or::<L, N>(shr::<L, N, 4>(b), bits));
+            for half in 0..2 {
+                // The high bits of a byte serve four 32s, the low ones two.
+                let high = w.wide(128 + 32 * half);
+                let (a, b) = (w.wide(64 * half), w.wide(64 * half + 32));
+                for q in 0..2 {
+                    let (high, a, b, at) = (high[q], a[q], b[q], 8 * half + q);
+                    let bits = and::<L, N>(shl::<L, N, 4>(high), top);
+                    sink.sixteen(at, or::<L, N>(and::<L, N>(a, low4), bits));
+                    let bits = and::<L, N>(shl::<L, N, 2>(high), top);
+                    sink.sixteen(at + 2, or::<L, N>(and::<L, N>(b, low4), bits));
+                    sink.sixteen(at + 4, or::<L, N>(shr::<L, N, 4>(a), and::<L, N>(high, top)));
+                    let bits = and::<L, N>(shr::<L, N, 2>(high), top);
+                    sink.sixteen(at + 6, or::<L, N>(shr::<L, N, 4>(b), bits));
+                }
             }
         }
     }
@@ -285,7 +291,7 @@ legacy!(Q4_0, 4, |w, L, N| nibbles::<L, N>(w.bytes(2)));
 legacy!(Q4_1, 4, |w, L, N| nibbles::<L, N>(w.bytes(4)));
 legacy!(Q5_0, 5, |w, L, N| five::<L, N>(w, 6, 2));
 legacy!(Q5_1, 5, |w, L, N| five::<L, N>(w, 8, 4));
-legacy!(Q8_0, 8, |w, L, N| [w.bytes(2), w.bytes(18)]);
+legacy!(Q8_0, 8, |w, L, N| w.wide(2));
 legacy!(Iq4Nl, 8, |w, L, N| {
     let [a, b] = nibbles::<L, N>(w.bytes(2));
     [iq4::<L, N>(a), iq4::<L, N>(b)]

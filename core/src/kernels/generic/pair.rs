@@ -58,6 +58,12 @@ impl<L: PairLanes> Source<L, 1> for Blocks {
         unsafe { [L::two(self.0.add(at), self.1.add(at))] }
     }
     #[inline(always)]
+    unsafe fn wide(&self, at: usize) -> [[L::B; 1]; 2] {
+        // SAFETY: as above.
+        let (a, b) = unsafe { L::two_wide(self.0.add(at), self.1.add(at)) };
+        [[a], [b]]
+    }
+    #[inline(always)]
     unsafe fn bits(&self, at: usize) -> ([L::B; 1], [L::B; 1]) {
         // SAFETY: as above.
         let (a, b) = unsafe { L::two_bits(self.0.add(at), self.1.add(at)) };

@@ -97,6 +97,11 @@ impl<L: PanelLanes> Source<L, 4> for Column {
         unsafe { L::columns(self.w.add(at), self.stride) }
     }
     #[inline(always)]
+    unsafe fn wide(&self, at: usize) -> [[L::B; 4]; 2] {
+        // SAFETY: as above.
+        unsafe { [L::columns(self.w.add(at), self.stride), L::columns(self.w.add(at + 16), self.stride)] }
+    }
+    #[inline(always)]
     unsafe fn bits(&self, at: usize) -> ([L::B; 4], [L::B; 4]) {
         // SAFETY: as above.
         unsafe { L::column_bits(self.w.add(at), self.stride) }
@@ -207,9 +212,10 @@ unsafe fn tile<L: PanelLanes, F: Scaled, const P: usize, const T: usize>(
             if F::PER == 0 {
                 sum = L::plain16(F::BITS, sum, w, x);
             } else {
-                let mut s = [scales[0].s[h / F::PER]; P];
+                let g = if F::PER == 2 { h / 2 } else { h };
+                let mut s = [scales[0].s[g]; P];
                 for i in 1..P {
-                    s[i] = scales[i].s[h / F::PER];
+                    s[i] = scales[i].s[g];
                 }
                 sum = L::dot16(F::BITS, sum, w, x, s);
             }

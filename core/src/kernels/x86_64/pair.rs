@@ -68,6 +68,14 @@ macro_rules! pair_shared {
             unsafe { two(a, b) }
         }
         #[inline(always)]
+        unsafe fn two_wide(a: *const u8, b: *const u8) -> (__m256i, __m256i) {
+            unsafe {
+                let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
+                let low = _mm256_inserti128_si256::<1>(a, _mm256_castsi256_si128(b));
+                (low, _mm256_permute2x128_si256::<0x31>(a, b))
+            }
+        }
+        #[inline(always)]
         unsafe fn two_bits(a: *const u8, b: *const u8) -> (__m256i, __m256i) {
             unsafe {
                 // Byte i gets the byte that holds bit i, then keeps only that bit.
