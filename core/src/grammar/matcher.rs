@@ -220,16 +220,51 @@ impl<'a> Matcher<'a> {
         if need > out.len() {
             return Err(NoEnd { need, have: out.len() });
         }
+        let n = self.close_some(out);
+        if self.can_end() { Ok(n) } else { Err(NoEnd { need: n + self.min_left(), have: out.len() }) }
+    }
+
+    /// Takes the next bytes of the shortest end, as many as fit; returns how
+    /// many.
+    pub(super) fn close_some(&mut self, out: &mut [u8]) -> usize {
         let mut n = 0;
-        while !self.can_end() {
-            let full = NoEnd { need: n + self.min_left(), have: out.len() };
-            let Some(slot) = out.get_mut(n) else { return Err(full) };
-            let Some(b) = self.nearer() else { return Err(full) };
+        while !self.can_end()
+            && let Some(slot) = out.get_mut(n)
+            && let Some(b) = self.nearer()
+        {
             *slot = b;
             n += 1;
             self.advance(b);
         }
-        Ok(n)
+        n
+    }
+
+    /// Whether the text may end after `text`, which may come.
+    pub(super) fn ends_after(&mut self, text: &[u8]) -> bool {
+        let (len, pooled) = self.mark();
+        let (grammar, mut room) = self.room(len, pooled);
+        let at = text.iter().fold(0..len, |at, &b| grammar.step_on(&mut room, at, len, b));
+        room.threads[at].iter().any(|f| grammar.ends(f))
+    }
+
+    /// Whether after `text`, which may come, one of `more` may.
+    pub(super) fn any_after<B: Iterator<Item = u8>>(
+        &mut self,
+        text: &[u8],
+        more: &mut impl Iterator<Item = B>,
+    ) -> bool {
+        let (len, pooled) = self.mark();
+        let (grammar, mut room) = self.room(len, pooled);
+        let at = text.iter().fold(0..len, |at, &b| grammar.step_on(&mut room, at, len, b));
+        let (floor, pooled) = (at.end, room.pooled);
+        more.any(|mut bytes| {
+            (room.len, room.pooled) = (floor, pooled);
+            let mut next = at.clone();
+            bytes.all(|b| {
+                next = grammar.step_on(&mut room, next.clone(), floor, b);
+                !next.is_empty()
+            })
+        })
     }
 
     /// The byte that leads nearest to the end.

@@ -5,11 +5,13 @@
 //! and says what may come next; [`Trie`] and [`Constrained`] turn that into the
 //! tokens of a vocabulary, so that a sampler chooses among the right ones only.
 //! [`tools`] writes the schemas of tool calls.
+mod constrain;
 mod dfa;
 mod error;
 mod formats;
 mod json;
 mod left;
+mod mask;
 mod matcher;
 mod number;
 mod program;
@@ -19,6 +21,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod text;
+mod trie;
 
 pub(crate) use dfa::State as DfaState;
 pub(crate) use json::Item;
@@ -27,10 +30,13 @@ pub(crate) use regex::Instr;
 pub(crate) use schema::Conj;
 pub(crate) use step::Frame;
 
+pub use constrain::{Constrained, MaskCounts};
 pub use error::{Pointer, SchemaError, Why};
+pub use mask::MaskMemory;
 pub use matcher::{Matcher, NoEnd, Stacks};
 pub use program::{Limits, Memory, Spacing};
 pub use schema::Scratch;
+pub use trie::{Trie, TrieMemory, TrieSizes};
 
 use program::{NONE, Tables};
 use step::{DONE, FREE, LOOK, TAIL};
