@@ -1,7 +1,7 @@
 //! Numbers: how they are written, and how bounds and multiples become automata.
 //!
-//! Integers have at most 18 digits, so that they fit 64 bits. Other numbers
-//! have at most 15 digits where they are bounded, so that a reader's rounding
+//! Integers have at most 18 digits, so that they fit 64 bits. Multiples have at
+//! most 15 digits, as have other numbers where they are bounded, so that a reader's rounding
 //! to 64-bit floats cannot carry them across, and 15 on each side of the point
 //! otherwise.
 
@@ -180,6 +180,21 @@ fn follow(so_far: u8, digit: u8, bound: u8) -> u8 {
 }
 
 impl Numbers {
+    /// Forgets what can no longer matter, so that fewer states differ.
+    fn without_idle(&self, mut at: At) -> At {
+        at.some |= !at.minus;
+        if at.phase >= E {
+            return At { low: 1, high: 1, whole: 0, part: 0, ..at };
+        }
+        if !self.is_bounded() && matches!(at.phase, POINT | PART) {
+            at.whole = 0;
+        }
+        let (low, high) = self.sizes(at.minus).unwrap_or_default();
+        at.low = if low.is_none() { 1 } else { at.low };
+        at.high = if high.is_none() { 1 } else { at.high };
+        at
+    }
+
     fn is_bounded(&self) -> bool {
         self.low.is_some() || self.high.is_some() || self.divisor.is_some()
     }
@@ -217,7 +232,8 @@ impl Numbers {
             next.whole += 1
         }
         let most = match (self.integer, self.is_bounded()) {
-            (true, _) => next.whole <= INTEGER_DIGITS,
+            (true, _) if self.divisor.is_none() => next.whole <= INTEGER_DIGITS,
+            (true, _) => next.whole <= DIGITS,
             (false, true) => next.whole + next.part <= DIGITS,
             (false, false) => next.whole <= DIGITS && next.part <= DIGITS,
         };
@@ -279,7 +295,7 @@ impl Machine for Numbers {
             _ => return None,
         };
         self.sizes(next.minus)?;
-        Some(next.pack())
+        Some(self.without_idle(next).pack())
     }
 
     fn accepts(&self, key: &Key) -> bool {

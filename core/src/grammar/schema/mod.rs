@@ -29,9 +29,13 @@ type Res<T> = Result<T, (Why, u32)>;
 /// Bits of an entry of a [`Conj`]: its `anyOf` or `oneOf` has been split.
 const ANY_OF: u32 = 1;
 const ONE_OF: u32 = 2;
+/// Bits.
+const SHIFT: u32 = 3;
+/// Its references have been followed.
+const FOLLOWED: u32 = 4;
 
-/// Subschemas that must hold together: each an item of the text, times four,
-/// and bits.
+/// Subschemas that must hold together: each an item of the text, times
+/// eight, and bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Conj {
@@ -50,7 +54,7 @@ impl Conj {
 
     /// The subschemas.
     fn locs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.entries().iter().map(|e| e >> 2)
+        self.entries().iter().map(|e| e >> SHIFT)
     }
 
     fn entries(&self) -> &[u32] {
@@ -62,7 +66,7 @@ impl Conj {
             return Ok(());
         }
         let limit = Why::Limit { what: "subschemas that hold together", limit: MOST };
-        *self.all.get_mut(usize::from(self.n)).ok_or((limit, loc))? = loc << 2;
+        *self.all.get_mut(usize::from(self.n)).ok_or((limit, loc))? = loc << SHIFT;
         self.n += 1;
         Ok(())
     }
@@ -206,7 +210,7 @@ impl<'c> Compiler<'c, '_, '_> {
         }
         for (key, bit) in [("anyOf", ANY_OF), ("oneOf", ONE_OF)] {
             let split = (0..usize::from(conj.n)).find_map(|i| {
-                let list = self.doc.get(conj.all[i] >> 2, key)?;
+                let list = self.doc.get(conj.all[i] >> SHIFT, key)?;
                 (conj.all[i] & bit == 0).then_some((i, list))
             });
             if let Some((i, list)) = split {
@@ -243,14 +247,18 @@ impl<'c> Compiler<'c, '_, '_> {
     fn expand(&self, conj: &mut Conj) -> Res<()> {
         let mut i = 0;
         while i < usize::from(conj.n) {
-            let loc = conj.all[i] >> 2;
+            let (loc, bits) = (conj.all[i] >> SHIFT, conj.all[i]);
+            conj.all[i] |= FOLLOWED;
             i += 1;
+            if bits & FOLLOWED != 0 {
+                continue;
+            }
             if !self.doc.is_schema(loc) {
                 return Err((Why::Value { wanted: "a schema: an object, true or false" }, loc));
             }
             if let Some(name) = self.doc.get(loc, "$ref") {
                 let to = self.target(loc, name)?;
-                if conj.entries().iter().any(|e| e >> 2 == to && e & (ANY_OF | ONE_OF) != 0) {
+                if conj.entries().iter().any(|e| e >> SHIFT == to && e & (ANY_OF | ONE_OF) != 0) {
                     return Err((Why::RefLoop, name));
                 }
                 conj.add(to)?;

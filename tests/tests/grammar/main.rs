@@ -1,0 +1,7 @@
+//! Grammars against oracles: the schemas of `schemas.json`, real vocabularies,
+//! the `jsonschema` crate.
+
+mod generate;
+mod masks;
+mod oracle;
+mod support;
