@@ -105,10 +105,22 @@ fn fill(matcher: &mut Matcher<'_>, trie: &Trie<'_>, mask: &mut [u32]) {
     let (len, pooled) = matcher.mark();
     let (grammar, mut room) = matcher.room(len, pooled);
     let mut levels = [Level::default(); LONGEST + 1];
-    levels[0] = Level { from: 0, to: len as u16, pooled: pooled as u16, chars: 0 };
-    let mut walk = Walk { grammar: &grammar, room: &mut room, trie, levels: &mut levels };
-    walk.list(0, trie.plain, true, |id| set(mask, id));
-    walk.list(trie.plain, trie.len(), false, |id| set(mask, id));
+    let mut rows = Rows::new();
+    // What may come is what may come for one thread or another.
+    for thread in 0..len as u16 {
+        levels[0] = Level { from: thread, to: thread + 1, pooled: pooled as u16, chars: 0 };
+        room.len = len;
+        let mut walk = Walk {
+            grammar: &grammar,
+            room: &mut room,
+            trie,
+            levels: &mut levels,
+            rows: &mut rows,
+            floor: len,
+        };
+        walk.list(0, trie.plain, true, |id| set(mask, id));
+        walk.list(trie.plain, trie.len(), false, |id| set(mask, id));
+    }
 }
 
 struct Walk<'w, 'r> {
@@ -116,12 +128,25 @@ struct Walk<'w, 'r> {
     room: &'w mut Room<'r>,
     trie: &'w Trie<'w>,
     levels: &'w mut [Level; LONGEST + 1],
+    rows: &'w mut Rows,
+    /// The first thread of the work space.
+    floor: usize,
+}
+
+/// What the tokens that begin alike have in common.
+enum Branch {
+    /// Nothing: look at each byte.
+    Each,
+    /// A string that takes so many more characters, whichever.
+    Any(u16),
+    /// A string that an automaton in this state reads.
+    Lexeme(u16),
 }
 
 impl Walk<'_, '_> {
     /// Walks tokens `from..to` and hands on those that may come. Where they are
-    /// all `plain`, a string that may go on lets the rest of a branch pass
-    /// without a look at its bytes.
+    /// all `plain`, they do not end the string they are in, and need no more
+    /// than its automaton, or not even that.
     fn list(&mut self, from: usize, to: usize, plain: bool, mut set: impl FnMut(u32)) {
         let mut i = from;
         // Bytes of the token before that may come: the levels in force.
@@ -135,23 +160,69 @@ impl Walk<'_, '_> {
             }
             live = shared;
             let added = self.trie.added(i);
-            let mut room_left = if plain { self.chars_left(live) } else { None };
+            let mut branch = self.branch_at(live, plain);
             for &b in added {
-                if room_left.is_some() || !self.descend(live, b) {
+                if !matches!(branch, Branch::Each) || !self.descend(live, b) {
                     break;
                 }
                 live += 1;
-                room_left = if plain { self.chars_left(live) } else { None };
+                branch = self.branch_at(live, plain);
             }
-            if let Some(most) = room_left {
-                i = self.branch(i, to, live, most, &mut set);
-                continue;
+            match branch {
+                Branch::Any(most) => i = self.branch(i, to, live, most, &mut set),
+                Branch::Lexeme(state) => i = self.lexemes(i, to, live, shared, state, &mut set),
+                Branch::Each => {
+                    if live == shared + added.len() {
+                        set(self.trie.ids[i]);
+                    }
+                    i += 1;
+                }
             }
-            if live == shared + added.len() {
-                set(self.trie.ids[i]);
+        }
+    }
+
+    /// The same for tokens from `i` on that share `depth` bytes and are within
+    /// a string that an automaton reads; returns where they end. `shared` is
+    /// what the first of them shares with the one before it.
+    fn lexemes(
+        &mut self,
+        mut i: usize,
+        to: usize,
+        depth: usize,
+        shared: usize,
+        state: u16,
+        set: &mut impl FnMut(u32),
+    ) -> usize {
+        let mut states = [NONE; LONGEST + 1];
+        states[depth] = state;
+        let (mut live, begin) = (depth, i);
+        while i < to {
+            let (from, added) = if i == begin {
+                (depth, &self.trie.added(i)[depth - shared..])
+            } else {
+                (usize::from(self.trie.shared[i]), self.trie.added(i))
+            };
+            if from < depth {
+                break;
+            }
+            if from <= live {
+                live = from;
+                let mut q = states[live];
+                for &b in added {
+                    q = self.rows.next(self.grammar, q, b);
+                    if q == NONE {
+                        break;
+                    }
+                    live += 1;
+                    states[live] = q;
+                }
+                if live == from + added.len() {
+                    set(self.trie.ids[i]);
+                }
             }
             i += 1;
         }
+        i
     }
 
     /// Hands on the tokens from `i` on that share `depth` bytes and have no more
@@ -171,7 +242,8 @@ impl Walk<'_, '_> {
     /// Takes byte `b` at a level; whether it may come.
     fn descend(&mut self, depth: usize, b: u8) -> bool {
         let level = self.levels[depth];
-        (self.room.len, self.room.pooled) = (usize::from(level.to), usize::from(level.pooled));
+        (self.room.len, self.room.pooled) =
+            (usize::from(level.to).max(self.floor), usize::from(level.pooled));
         let new = self.grammar.step_all(self.room, usize::from(level.from)..usize::from(level.to), b);
         let Some(next) = self.levels.get_mut(depth + 1).filter(|_| !new.is_empty()) else { return false };
         let char = u16::from(b & 0xc0 != 0x80);
@@ -184,18 +256,64 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// Characters that the string at this level may still take, where there is
-    /// one and it takes any.
-    fn chars_left(&self, depth: usize) -> Option<u16> {
+    /// What can be said of all plain tokens that come this far.
+    fn branch_at(&self, depth: usize, plain: bool) -> Branch {
         let level = self.levels[depth];
-        if level.to - level.from != 1 {
-            return None;
+        if !plain || level.to - level.from != 1 {
+            return Branch::Each;
         }
-        self.grammar.chars_left(&self.room.threads[usize::from(level.from)])
+        let f = self.room.threads[usize::from(level.from)];
+        if let Some(state) = self.grammar.string_state(&f) {
+            return Branch::Lexeme(state);
+        }
+        self.grammar.chars_left(&f).map_or(Branch::Each, Branch::Any)
+    }
+}
+
+/// States whose next ones are kept side by side.
+const ROWS: usize = 8;
+
+/// How often a state must come up for that.
+const WORTH: u8 = 64;
+
+/// Where bytes lead from the states that come up most.
+struct Rows {
+    next: [[u16; 256]; ROWS],
+    state: [u16; ROWS],
+    missed: [u8; ROWS],
+}
+
+impl Rows {
+    fn new() -> Self {
+        Self { next: [[NONE; 256]; ROWS], state: [NONE; ROWS], missed: [0; ROWS] }
+    }
+
+    /// Where `b` leads from `state`; `NONE` where it may not come.
+    fn next(&mut self, grammar: &Grammar<'_>, state: u16, b: u8) -> u16 {
+        let slot = usize::from(state) % ROWS;
+        if self.state[slot] == state {
+            return self.next[slot][usize::from(b)];
+        }
+        self.missed[slot] = self.missed[slot].saturating_add(1);
+        if self.missed[slot] > WORTH {
+            (self.missed[slot], self.state[slot]) = (0, state);
+            for (b, next) in (0..=255).zip(&mut self.next[slot]) {
+                *next = grammar.t.arc(state, b).unwrap_or(NONE);
+            }
+        }
+        grammar.t.arc(state, b).unwrap_or(NONE)
     }
 }
 
 impl Grammar<'_> {
+    /// The state of the automaton that reads the string which `f` is in. Only
+    /// a quote ends such a string, and none is in a plain token.
+    fn string_state(&self, f: &Frame) -> Option<u16> {
+        let node = self.t.node(f.node);
+        let reads = node.kind() == Kind::Lexeme && f.phase & PENDING == 0;
+        (reads && self.t.arc(node.a, b'"').is_some()).then_some(f.at)
+    }
+
     /// Plain characters that may come at a thread, where any may.
     fn chars_left(&self, f: &Frame) -> Option<u16> {
         if f.at != BODY || f.phase & PENDING != 0 {

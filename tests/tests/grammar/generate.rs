@@ -33,7 +33,13 @@ fn run(t: Tokenizer<'static>, each: usize) -> usize {
         for seed in 0..each {
             let mut memory = vec![0; plan.total() as usize + ALIGN];
             let memory = sample::lay_out(&mut Arena::new(&mut memory), vocab, 0, 0).unwrap();
-            let params = Params { temperature: 1.5, seed: seed as u64, top_k: 0, repeat_last_n: 0, ..Params::default() };
+            let params = Params {
+                temperature: 1.5,
+                seed: seed as u64,
+                top_k: 0,
+                repeat_last_n: 0,
+                ..Params::default()
+            };
             let mut sampler = Sampler::new(memory, &params, &[]).unwrap();
             c.restart();
             let mut ids = Vec::new();
@@ -60,7 +66,8 @@ fn run(t: Tokenizer<'static>, each: usize) -> usize {
             ids.extend(&rest[..n]);
             let text: Vec<u8> = ids.iter().flat_map(|&id| t.bytes(id, false)).collect();
             let text = String::from_utf8(text).unwrap();
-            let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{schema}: {text}: {e}"));
+            let value: Value =
+                serde_json::from_str(&text).unwrap_or_else(|e| panic!("{schema}: {text}: {e}"));
             oracle.check(&value, &text);
         }
     }

@@ -50,7 +50,8 @@ fn free_text_allows_all_but_what_breaks_the_grammar() {
     let t = tiny_vocab();
     let triggers = [Trigger { text: "ab", part: false }];
     let wrap = Wrap { triggers: &triggers, lead: "", tail: "", again: true };
-    let grammar = compile("{\"type\":\"integer\"}", &Options { wrap: Some(wrap), ..Options::default() }).unwrap();
+    let grammar =
+        compile("{\"type\":\"integer\"}", &Options { wrap: Some(wrap), ..Options::default() }).unwrap();
     let mut c = constrained(grammar, t, trie(&t));
     for text in ["", "xa", "xab", "xab12", "xab1 a"] {
         c.restart();

@@ -17,7 +17,10 @@ pub(crate) struct Oracle {
 }
 
 fn validator(schema: &Value) -> Validator {
-    jsonschema::options().should_validate_formats(true).build(schema).unwrap_or_else(|e| panic!("{schema}: {e}"))
+    jsonschema::options()
+        .should_validate_formats(true)
+        .build(schema)
+        .unwrap_or_else(|e| panic!("{schema}: {e}"))
 }
 
 impl Oracle {
@@ -91,23 +94,84 @@ fn strings_at(value: &Value, path: &str) -> Vec<String> {
 /// Values of all kinds, and such as schemas ask for.
 fn values() -> Vec<String> {
     let mut all: Vec<String> = [
-        "null", "true", "false", "[]", "{}", "\"\"", "\"a\"", "\"ab\"", "\"abc\"", "\"on\"", "\"b\"", "\"é\"", "[1]",
-        "[1,2]", "[\"a\"]", "[null]", "[true,false]", "[1,\"a\"]", "[1,\"a\",true]", "{\"a\":1}", "{\"a\":\"x\"}",
-        "{\"b\":\"x\"}", "{\"a\":1,\"b\":\"x\"}", "{\"a\":1,\"z\":\"x\"}", "{\"ab\":1}", "{\"v\":1}",
-        "{\"v\":1,\"next\":{\"v\":2}}", "{\"v\":\"a\",\"kids\":[{\"v\":\"\"}]}", "{\"t\":\"a\",\"x\":1}",
-        "{\"t\":\"b\",\"y\":\"q\"}", "{\"t\":\"b\",\"x\":1}", "{\"p\":1,\"q\":2}", "{\"p\":1,\"q\":true}",
-        "[\"+\",1,[\"-\",2,3]]", "[\"r\",\"g\",\"b\"]", "[[1,2],[3]]", "[[1,2,3]]", "{\"k7\":true,\"k13\":false}",
-        "\"2024-02-29\"", "\"2023-02-29\"", "\"12:00:00Z\"", "\"2024-02-29T12:00:00+01:00\"", "\"24:00:00Z\"",
-        "\"550e8400-e29b-41d4-a716-446655440000\"", "\"10.0.0.1\"", "\"1::8\"", "\"a.example\"", "\"me@a.example\"",
-        "\"http://a.example/x\"", "\"P1D\"", "\"PT5M\"", "\"#00ff7f\"", "\"555-1234\"", "\"red\"", "\"GPIO27\"",
-        "\"GPIO28\"", "\"xyy\"", "\"aab\"", "\"\\\"quoted\\\"\"", "\"back\\\\slash\"", "\"line\\nbreak\"", "\"{\"",
-        "\"12:34:56\"", "\"hello world\"", "{\"temperature\":20.5,\"unit\":\"C\"}", "{\"pin\":27,\"value\":true}",
-        "{\"pin\":28,\"value\":true}", "[1,[2,{\"a\":[]}]]", "{\"x\":1,\"y\":{\"z\":[true,null]}}",
-        "{\"name\":\"get_time\",\"arguments\":{}}", "{\"name\":\"set_gpio\",\"arguments\":{\"pin\":3,\"high\":true}}",
+        "null",
+        "true",
+        "false",
+        "[]",
+        "{}",
+        "\"\"",
+        "\"a\"",
+        "\"ab\"",
+        "\"abc\"",
+        "\"on\"",
+        "\"b\"",
+        "\"é\"",
+        "[1]",
+        "[1,2]",
+        "[\"a\"]",
+        "[null]",
+        "[true,false]",
+        "[1,\"a\"]",
+        "[1,\"a\",true]",
+        "{\"a\":1}",
+        "{\"a\":\"x\"}",
+        "{\"b\":\"x\"}",
+        "{\"a\":1,\"b\":\"x\"}",
+        "{\"a\":1,\"z\":\"x\"}",
+        "{\"ab\":1}",
+        "{\"v\":1}",
+        "{\"v\":1,\"next\":{\"v\":2}}",
+        "{\"v\":\"a\",\"kids\":[{\"v\":\"\"}]}",
+        "{\"t\":\"a\",\"x\":1}",
+        "{\"t\":\"b\",\"y\":\"q\"}",
+        "{\"t\":\"b\",\"x\":1}",
+        "{\"p\":1,\"q\":2}",
+        "{\"p\":1,\"q\":true}",
+        "[\"+\",1,[\"-\",2,3]]",
+        "[\"r\",\"g\",\"b\"]",
+        "[[1,2],[3]]",
+        "[[1,2,3]]",
+        "{\"k7\":true,\"k13\":false}",
+        "\"2024-02-29\"",
+        "\"2023-02-29\"",
+        "\"12:00:00Z\"",
+        "\"2024-02-29T12:00:00+01:00\"",
+        "\"24:00:00Z\"",
+        "\"550e8400-e29b-41d4-a716-446655440000\"",
+        "\"10.0.0.1\"",
+        "\"1::8\"",
+        "\"a.example\"",
+        "\"me@a.example\"",
+        "\"http://a.example/x\"",
+        "\"P1D\"",
+        "\"PT5M\"",
+        "\"#00ff7f\"",
+        "\"555-1234\"",
+        "\"red\"",
+        "\"GPIO27\"",
+        "\"GPIO28\"",
+        "\"xyy\"",
+        "\"aab\"",
+        "\"\\\"quoted\\\"\"",
+        "\"back\\\\slash\"",
+        "\"line\\nbreak\"",
+        "\"{\"",
+        "\"12:34:56\"",
+        "\"hello world\"",
+        "{\"temperature\":20.5,\"unit\":\"C\"}",
+        "{\"pin\":27,\"value\":true}",
+        "{\"pin\":28,\"value\":true}",
+        "[1,[2,{\"a\":[]}]]",
+        "{\"x\":1,\"y\":{\"z\":[true,null]}}",
+        "{\"name\":\"get_time\",\"arguments\":{}}",
+        "{\"name\":\"set_gpio\",\"arguments\":{\"pin\":3,\"high\":true}}",
     ]
     .map(str::to_owned)
     .into();
-    for n in ["0", "1", "2", "3", "5", "7", "9", "10", "12", "42", "99", "100", "255", "256", "1000", "65535", "99999"] {
+    for n in [
+        "0", "1", "2", "3", "5", "7", "9", "10", "12", "42", "99", "100", "255", "256", "1000", "65535",
+        "99999",
+    ] {
         all.push(n.to_owned());
         all.push(format!("-{n}"));
         all.push(format!("{n}.5"));
@@ -175,7 +239,8 @@ fn damaged_texts_are_accepted_only_where_right() {
             m.restart();
             if m.advance_all(damaged.iter().copied()) && m.can_end() {
                 let value = serde_json::from_slice(&damaged);
-                let value: Value = value.unwrap_or_else(|e| panic!("{schema}: {}: {e}", damaged.escape_ascii()));
+                let value: Value =
+                    value.unwrap_or_else(|e| panic!("{schema}: {}: {e}", damaged.escape_ascii()));
                 oracle.check(&value, &String::from_utf8_lossy(&damaged));
             }
         }

@@ -3,8 +3,8 @@
 use katydid_core::arena::{ALIGN, Arena};
 use katydid_core::gguf::Gguf;
 use katydid_core::grammar::{
-    Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options, SchemaError, Scratch, Stacks, Trie, TrieMemory,
-    TrieSizes,
+    Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options, SchemaError, Scratch, Stacks, Trie,
+    TrieMemory, TrieSizes,
 };
 use katydid_core::plan::MemoryPlan;
 use katydid_core::text::{Sizes, Tables, Tokenizer};
@@ -25,7 +25,15 @@ pub(crate) fn arena(lay_out: impl FnOnce(&mut MemoryPlan)) -> Arena<'static> {
 }
 
 fn limits() -> Limits {
-    Limits { values: 512, nodes: 256, members: 256, lists: 256, bytes: 4096, states: 6000, ..Limits::default() }
+    Limits {
+        values: 512,
+        nodes: 256,
+        members: 256,
+        lists: 256,
+        bytes: 4096,
+        states: 6000,
+        ..Limits::default()
+    }
 }
 
 /// Compiles a schema into memory of its own.
@@ -33,7 +41,11 @@ pub(crate) fn compile(schema: &str, options: &Options<'_>) -> Result<Grammar<'st
     compile_within(schema, options, &limits())
 }
 
-pub(crate) fn compile_within(schema: &str, options: &Options<'_>, limits: &Limits) -> Result<Grammar<'static>, SchemaError> {
+pub(crate) fn compile_within(
+    schema: &str,
+    options: &Options<'_>,
+    limits: &Limits,
+) -> Result<Grammar<'static>, SchemaError> {
     let memory = Memory::lay_out(&mut arena(|p| drop(Memory::lay_out(p, limits))), limits).unwrap();
     let mut plan = MemoryPlan::new();
     Scratch::lay_out(&mut plan, limits).map(drop).unwrap();
@@ -73,7 +85,11 @@ pub(crate) fn trie(tokenizer: &Tokenizer<'_>) -> Trie<'static> {
     Trie::build(tokenizer, memory).unwrap()
 }
 
-pub(crate) fn constrained(grammar: Grammar<'static>, t: Tokenizer<'static>, trie: Trie<'static>) -> Constrained<'static> {
+pub(crate) fn constrained(
+    grammar: Grammar<'static>,
+    t: Tokenizer<'static>,
+    trie: Trie<'static>,
+) -> Constrained<'static> {
     let lay_out = |p: &mut MemoryPlan| drop(MaskMemory::lay_out(p, t.vocab_len(), 8));
     let masks = MaskMemory::lay_out(&mut arena(lay_out), t.vocab_len(), 8).unwrap();
     Constrained::new(matcher(grammar), trie, t, masks)

@@ -33,7 +33,11 @@ impl Compiler<'_, '_, '_> {
                     changed = true;
                 }
                 if below > NESTED || level > n + 1 {
-                    let at = if self.conjs[id].n == super::MADE { 0 } else { self.conjs[id].all[0] >> super::SHIFT };
+                    let at = if self.conjs[id].n == super::MADE {
+                        0
+                    } else {
+                        self.conjs[id].all[0] >> super::SHIFT
+                    };
                     return Err((Why::RefLoop, at));
                 }
             }
