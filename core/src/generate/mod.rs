@@ -87,6 +87,8 @@ pub struct Counts {
     /// Tokens that a constraint forced, which cost no choice and are evaluated
     /// together.
     pub forced: usize,
+    /// Times that the model was run after the prompt.
+    pub runs: usize,
 }
 
 impl<'a> Generator<'a> {
@@ -219,8 +221,12 @@ impl<'a> Generator<'a> {
             // Just after the prompt, whose last token's logits are in row 0.
             [] if self.guessed == 0 => self.base = engine.position().saturating_sub(1),
             [] => {}
-            [id] => self.evaluate(id, engine, workers, clock)?,
+            [id] => {
+                self.counts.runs += 1;
+                self.evaluate(id, engine, workers, clock)?;
+            }
             ref ids => {
+                self.counts.runs += 1;
                 engine.eval(workers, ids, &mut |_| true)?;
                 (self.row, self.base) = (0, engine.position() - 1);
             }

@@ -1,10 +1,11 @@
 //! Which tokens may come next: sets of tokens, and a small cache of them.
 
 use super::Grammar;
+use super::dfa::ANY;
 use super::matcher::{LONGEST, Matcher};
 use super::program::{Kind, NONE};
 use super::step::{FREE_KEY, Frame, PENDING, Room};
-use super::text::BODY;
+use super::text::{BODY, LAST_CONT};
 use super::trie::Trie;
 use crate::arena::{ArenaFull, Space};
 use crate::plan::Part;
@@ -14,17 +15,21 @@ pub struct MaskMemory<'a> {
     bits: &'a mut [u32],
     keys: &'a mut [u64],
     used: &'a mut [u32],
+    rows: &'a mut [[u16; 256]],
+    rows_of: &'a mut [[u16; 2]],
 }
 
 impl<'a> MaskMemory<'a> {
     /// Takes room for `masks` masks, at least one, of a bit for each of `vocab`
-    /// tokens.
+    /// tokens, and 33 KB of work space.
     pub fn lay_out(space: &mut impl Space<'a>, vocab: usize, masks: usize) -> Result<Self, ArenaFull> {
         let masks = masks.max(1);
         Ok(Self {
             bits: space.take(Part::Grammar, "token masks", vocab.div_ceil(32).saturating_mul(masks))?,
             keys: space.take(Part::Grammar, "mask states", masks)?,
             used: space.take(Part::Grammar, "mask ages", masks)?,
+            rows: space.take(Part::Grammar, "automaton rows", ROWS)?,
+            rows_of: space.take(Part::Grammar, "automaton rows, whose", ROWS)?,
         })
     }
 }
@@ -52,7 +57,7 @@ impl<'a> Masks<'a> {
 
     /// The mask of the matcher's state.
     pub(super) fn of(&mut self, matcher: &mut Matcher<'_>, trie: &Trie<'_>) -> &[u32] {
-        let MaskMemory { bits, keys, used } = &mut self.memory;
+        let MaskMemory { bits, keys, used, rows, rows_of } = &mut self.memory;
         let words = bits.len() / keys.len().max(1);
         let key = matcher.hash();
         self.clock = self.clock.saturating_add(1);
@@ -64,7 +69,8 @@ impl<'a> Masks<'a> {
             self.found = self.found.saturating_add(1);
         } else {
             self.made = self.made.saturating_add(1);
-            fill(matcher, trie, mask);
+            rows_of.fill([NONE, 0]);
+            fill(matcher, trie, mask, &mut Rows { next: rows, of: rows_of });
             keys[at] = key;
         }
         used[at] = self.clock;
@@ -83,7 +89,7 @@ struct Level {
 }
 
 /// Sets the bits of the tokens that may come next, and no others.
-fn fill(matcher: &mut Matcher<'_>, trie: &Trie<'_>, mask: &mut [u32]) {
+fn fill(matcher: &mut Matcher<'_>, trie: &Trie<'_>, mask: &mut [u32], rows: &mut Rows<'_>) {
     mask.fill(0);
     let set = |mask: &mut [u32], id: u32| {
         if let Some(word) = mask.get_mut(id as usize / 32) {
@@ -105,30 +111,23 @@ fn fill(matcher: &mut Matcher<'_>, trie: &Trie<'_>, mask: &mut [u32]) {
     let (len, pooled) = matcher.mark();
     let (grammar, mut room) = matcher.room(len, pooled);
     let mut levels = [Level::default(); LONGEST + 1];
-    let mut rows = Rows::new();
     // What may come is what may come for one thread or another.
     for thread in 0..len as u16 {
         levels[0] = Level { from: thread, to: thread + 1, pooled: pooled as u16, chars: 0 };
         room.len = len;
-        let mut walk = Walk {
-            grammar: &grammar,
-            room: &mut room,
-            trie,
-            levels: &mut levels,
-            rows: &mut rows,
-            floor: len,
-        };
+        let mut walk =
+            Walk { grammar: &grammar, room: &mut room, trie, levels: &mut levels, rows, floor: len };
         walk.list(0, trie.plain, true, |id| set(mask, id));
         walk.list(trie.plain, trie.len(), false, |id| set(mask, id));
     }
 }
 
-struct Walk<'w, 'r> {
+struct Walk<'w, 'r, 'm> {
     grammar: &'w Grammar<'w>,
     room: &'w mut Room<'r>,
     trie: &'w Trie<'w>,
     levels: &'w mut [Level; LONGEST + 1],
-    rows: &'w mut Rows,
+    rows: &'w mut Rows<'m>,
     /// The first thread of the work space.
     floor: usize,
 }
@@ -143,7 +142,7 @@ enum Branch {
     Lexeme(u16),
 }
 
-impl Walk<'_, '_> {
+impl Walk<'_, '_, '_> {
     /// Walks tokens `from..to` and hands on those that may come. Where they are
     /// all `plain`, they do not end the string they are in, and need no more
     /// than its automaton, or not even that.
@@ -193,9 +192,14 @@ impl Walk<'_, '_> {
         state: u16,
         set: &mut impl FnMut(u32),
     ) -> usize {
+        // For each byte of the token at hand: where the automaton stands, how
+        // many characters have begun, and the byte.
         let mut states = [NONE; LONGEST + 1];
+        let mut chars = [0u8; LONGEST + 1];
+        let mut bytes = [0u8; LONGEST + 1];
         states[depth] = state;
-        let (mut live, begin) = (depth, i);
+        chars[depth] = self.levels[depth].chars.min(255) as u8;
+        let (mut live, mut dead, begin) = (depth, false, i);
         while i < to {
             let (from, added) = if i == begin {
                 (depth, &self.trie.added(i)[depth - shared..])
@@ -205,22 +209,39 @@ impl Walk<'_, '_> {
             if from < depth {
                 break;
             }
-            if from <= live {
-                live = from;
-                let mut q = states[live];
-                for &b in added {
-                    q = self.rows.next(self.grammar, q, b);
-                    if q == NONE {
-                        break;
-                    }
-                    live += 1;
-                    states[live] = q;
-                }
-                if live == from + added.len() {
-                    set(self.trie.ids[i]);
-                }
-            }
             i += 1;
+            if from <= live {
+                (live, dead) = (from, false);
+            } else if dead {
+                continue;
+            }
+            // Before the first byte the text may be within a character.
+            let sure = if live == 0 { 0 } else { self.grammar.t.state(states[live]).sure };
+            // One more, should a character be half done.
+            let due = self.trie.chars[i - 1].saturating_sub(chars[live]).saturating_add(1);
+            if sure == ANY {
+                set(self.trie.ids[i - 1]);
+                continue;
+            }
+            let end = from + added.len();
+            bytes[from..end].copy_from_slice(added);
+            if due <= sure {
+                set(self.trie.ids[i - 1]);
+                continue;
+            }
+            while live < end {
+                let q = self.rows.next(self.grammar, states[live], bytes[live]);
+                if q == NONE {
+                    dead = true;
+                    break;
+                }
+                chars[live + 1] = chars[live] + u8::from(bytes[live] & 0xc0 != 0x80);
+                live += 1;
+                states[live] = q;
+            }
+            if live == end {
+                set(self.trie.ids[i - 1]);
+            }
         }
         i
     }
@@ -266,40 +287,42 @@ impl Walk<'_, '_> {
         if let Some(state) = self.grammar.string_state(&f) {
             return Branch::Lexeme(state);
         }
-        self.grammar.chars_left(&f).map_or(Branch::Each, Branch::Any)
+        self.grammar.chars_left(&f, depth).map_or(Branch::Each, Branch::Any)
     }
 }
 
 /// States whose next ones are kept side by side.
-const ROWS: usize = 8;
+const ROWS: usize = 64;
 
 /// How often a state must come up for that.
-const WORTH: u8 = 64;
+const WORTH: u16 = 32;
 
 /// Where bytes lead from the states that come up most.
-struct Rows {
-    next: [[u16; 256]; ROWS],
-    state: [u16; ROWS],
-    missed: [u8; ROWS],
+struct Rows<'m> {
+    next: &'m mut [[u16; 256]],
+    /// Whose row it is, and how often it was another's that was wanted.
+    of: &'m mut [[u16; 2]],
 }
 
-impl Rows {
-    fn new() -> Self {
-        Self { next: [[NONE; 256]; ROWS], state: [NONE; ROWS], missed: [0; ROWS] }
-    }
-
+impl Rows<'_> {
     /// Where `b` leads from `state`; `NONE` where it may not come.
     fn next(&mut self, grammar: &Grammar<'_>, state: u16, b: u8) -> u16 {
         let slot = usize::from(state) % ROWS;
-        if self.state[slot] == state {
-            return self.next[slot][usize::from(b)];
+        let (Some(of), Some(row)) = (self.of.get_mut(slot), self.next.get_mut(slot)) else {
+            return grammar.t.arc(state, b).unwrap_or(NONE);
+        };
+        if of[0] == state {
+            return row[usize::from(b)];
         }
-        self.missed[slot] = self.missed[slot].saturating_add(1);
-        if self.missed[slot] > WORTH {
-            (self.missed[slot], self.state[slot]) = (0, state);
-            for (b, next) in (0..=255).zip(&mut self.next[slot]) {
-                *next = grammar.t.arc(state, b).unwrap_or(NONE);
-            }
+        of[1] += 1;
+        if of[1] > WORTH {
+            *of = [state, 0];
+            row.fill(NONE);
+            grammar
+                .t
+                .arcs_of(state)
+                .iter()
+                .for_each(|a| row[usize::from(a.low)..=usize::from(a.high)].fill(a.to));
         }
         grammar.t.arc(state, b).unwrap_or(NONE)
     }
@@ -315,14 +338,16 @@ impl Grammar<'_> {
     }
 
     /// Plain characters that may come at a thread, where any may.
-    fn chars_left(&self, f: &Frame) -> Option<u16> {
-        if f.at != BODY || f.phase & PENDING != 0 {
+    fn chars_left(&self, f: &Frame, depth: usize) -> Option<u16> {
+        // A token of whole characters ends the one that it has begun.
+        let begun = f.at != BODY;
+        if begun && (depth == 0 || f.at > LAST_CONT) || f.phase & PENDING != 0 {
             return None;
         }
         let node = self.t.node(f.node);
         match node.kind() {
             Kind::Str if node.c == u32::MAX => Some(NONE),
-            Kind::Str => Some((node.c as u16).saturating_sub(f.count)),
+            Kind::Str => (node.c as u16).checked_sub(f.count)?.checked_sub(begun.into()),
             Kind::Object if f.phase == FREE_KEY => Some(NONE),
             _ => None,
         }

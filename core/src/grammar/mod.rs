@@ -21,6 +21,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod tools;
 mod trie;
 
 pub(crate) use dfa::State as DfaState;

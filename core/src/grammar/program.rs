@@ -137,7 +137,9 @@ pub(crate) struct Span {
 pub(crate) struct Dfa {
     pub(super) first: u32,
     pub(super) n: u16,
-    pub(super) accepts: u16,
+    pub(super) accepts: u8,
+    /// Plain characters that may follow, whichever they are; 255 is any number.
+    pub(super) sure: u8,
     /// Bytes to the nearest accepting state.
     pub(super) left: u32,
 }
@@ -411,15 +413,20 @@ impl<'a> Tables<'a> {
     }
 
     pub(super) fn state(&self, state: u16) -> Dfa {
-        const DEAD: Dfa = Dfa { first: 0, n: 0, accepts: 0, left: u32::MAX };
+        const DEAD: Dfa = Dfa { first: 0, n: 0, accepts: 0, sure: 0, left: u32::MAX };
         self.states.get(usize::from(state)).copied().unwrap_or(DEAD)
+    }
+
+    /// A state's arcs, in the order of their bytes.
+    pub(super) fn arcs_of(&self, state: u16) -> &'a [Arc] {
+        let state = self.state(state);
+        let from = state.first as usize;
+        self.arcs.get(from..from + usize::from(state.n)).unwrap_or(&[])
     }
 
     /// Where byte `b` leads from a state.
     pub(super) fn arc(&self, state: u16, b: u8) -> Option<u16> {
-        let state = self.state(state);
-        let from = state.first as usize;
-        let arcs = self.arcs.get(from..from + usize::from(state.n))?;
+        let arcs = self.arcs_of(state);
         let at = if arcs.len() > 8 {
             arcs.partition_point(|a| a.high < b)
         } else {

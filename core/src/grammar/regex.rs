@@ -770,4 +770,16 @@ impl Machine for Strings<'_, '_> {
     fn accepts(&self, key: &Key) -> bool {
         key[8] & KIND == CLOSED
     }
+
+    fn within(&self, key: &Key) -> Option<u16> {
+        match key[8] & KIND {
+            BETWEEN => Some(text::BODY),
+            CONT => Some((key[8] & 7) as u16),
+            PREFIX => Some(match key[8] >> 24 & 15 {
+                0 => (key[8] >> N & 7) as u16,
+                narrow => text::NARROW + narrow as u16 - 1,
+            }),
+            _ => None,
+        }
+    }
 }

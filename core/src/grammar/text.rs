@@ -6,10 +6,14 @@
 /// Between two characters.
 pub(super) const BODY: u16 = 0;
 const CONT: u16 = 1;
+/// After these leading bytes, in this order, not every byte may come.
+pub(super) const NARROW: u16 = E0;
 const E0: u16 = 4;
 const ED: u16 = 5;
 const F0: u16 = 6;
 const F4: u16 = 7;
+/// States up to this one are within a character of several bytes.
+pub(super) const LAST_CONT: u16 = F4;
 const ESCAPE: u16 = 8;
 /// After `\u`, and with one to three digits.
 const HEX: u16 = 9;

@@ -113,6 +113,9 @@ fn generations(trie: &Trie<'static>) -> (f64, f64) {
             let mask = c.mask().to_vec();
             let time = micros(start);
             worst = worst.max(time);
+            if time > 1000.0 {
+                println!("{time:.0} µs: {schema}");
+            }
             let open: Vec<u32> = (0..t.vocab_len() as u32)
                 .filter(|&id| mask[id as usize / 32] >> (id % 32) & 1 == 1 && !t.is_end(id))
                 .collect();
