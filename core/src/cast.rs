@@ -42,6 +42,31 @@ const _: () = assert!(size_of::<Slot>() == 24, "no padding");
 // SAFETY: integers only, no padding (just asserted), alignment 8 at most.
 unsafe impl Plain for Slot {}
 
+// SAFETY: plain elements side by side, and arrays have no padding.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+macro_rules! records {
+    ($($t:ty: $size:literal),* $(,)?) => {$(
+        const _: () = assert!(size_of::<$t>() == $size, "no padding");
+        // SAFETY: `repr(C)`, integers only, and no padding: the size is the sum
+        // of the fields' sizes (just asserted). Alignment 8 at most.
+        unsafe impl Plain for $t {}
+    )*};
+}
+records!(
+    crate::grammar::Item: 16,
+    crate::grammar::Node: 24,
+    crate::grammar::Member: 16,
+    crate::grammar::Order: 8,
+    crate::grammar::Span: 8,
+    crate::grammar::Dfa: 12,
+    crate::grammar::Arc: 4,
+    crate::grammar::Frame: 16,
+    crate::grammar::Instr: 12,
+    crate::grammar::Conj: 52,
+    crate::grammar::DfaState: 80,
+);
+
 /// All of `bytes` that makes whole elements.
 ///
 /// Panics when `bytes` is not aligned for `T`; the arena hands out aligned

@@ -29,6 +29,7 @@ pub mod arena;
 mod cast;
 pub mod generate;
 pub mod gguf;
+pub mod grammar;
 pub mod kernels;
 mod math;
 pub mod model;

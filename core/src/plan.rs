@@ -18,14 +18,23 @@ pub enum Part {
     Tokenizer,
     /// Tensor table: where each weight lies in the model file.
     Weights,
+    /// Compiled schemas, vocabulary tries, cached masks.
+    Grammar,
     /// Logits and work space of the sampler and tokenizer.
     Scratch,
 }
 
 impl Part {
     /// All parts, in the order they are printed.
-    pub const ALL: [Part; 6] =
-        [Part::Kv, Part::Activations, Part::Rope, Part::Tokenizer, Part::Weights, Part::Scratch];
+    pub const ALL: [Part; 7] = [
+        Part::Kv,
+        Part::Activations,
+        Part::Rope,
+        Part::Tokenizer,
+        Part::Weights,
+        Part::Grammar,
+        Part::Scratch,
+    ];
 
     /// The name people read.
     pub fn name(self) -> &'static str {
@@ -35,6 +44,7 @@ impl Part {
             Part::Rope => "RoPE tables",
             Part::Tokenizer => "tokenizer",
             Part::Weights => "weight table",
+            Part::Grammar => "grammar",
             Part::Scratch => "scratch",
         }
     }

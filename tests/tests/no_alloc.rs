@@ -1,5 +1,6 @@
 //! After a model is loaded nothing is allocated: not by prompts, decoding,
-//! sampling, encoding or decoding text, not by the threads.
+//! sampling, encoding or decoding text, not by the threads, not by grammars,
+//! their compiling included.
 //!
 //! One test, alone in its program: the allocator is the program's.
 
@@ -8,15 +9,21 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use katydid_core::arena::{ALIGN, Arena};
+use katydid_core::arena::{ALIGN, Arena, Space};
+use katydid_core::generate::Generator;
 use katydid_core::gguf::{Gguf, Part, Parts};
+use katydid_core::grammar::tools::{self, Form, Tool};
+use katydid_core::grammar::{
+    Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options as Reading, Scratch, Stacks, Trie,
+    TrieMemory, TrieSizes,
+};
 use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Workers;
 use katydid_core::quant::Format;
 use katydid_core::sample::{self, Params, Sampler};
 use katydid_core::text::{Detokenizer, Encode, Sizes, Tables, Tokenizer, scratch_len};
-use katydid_linux::{Pinning, Pool};
+use katydid_linux::{MonotonicClock, Pinning, Pool};
 use katydid_tests::kernels;
 use katydid_tests::tiny::{Shape, Tiny};
 
@@ -165,6 +172,83 @@ fn run(shape: &Shape, pool: &Pool) -> usize {
     })
 }
 
+/// What a grammar lives in.
+struct Rooms<'a> {
+    memory: Memory<'a>,
+    scratch: Scratch<'a>,
+    stacks: Stacks<'a>,
+    trie: TrieMemory<'a>,
+    masks: MaskMemory<'a>,
+}
+
+impl<'a> Rooms<'a> {
+    fn lay_out(space: &mut impl Space<'a>, trie: &TrieSizes, vocab: usize) -> Self {
+        let limits = Limits::small();
+        Self {
+            memory: Memory::lay_out(space, &limits).unwrap(),
+            scratch: Scratch::lay_out(space, &limits).unwrap(),
+            stacks: Stacks::lay_out(space, &limits).unwrap(),
+            trie: TrieMemory::lay_out(space, trie).unwrap(),
+            masks: MaskMemory::lay_out(space, vocab, 2).unwrap(),
+        }
+    }
+}
+
+/// Compiles a tool's schema and has a model call the tool; returns how often
+/// that allocates.
+fn call_a_tool(pool: &Pool) -> usize {
+    let file = Tiny::new(&Shape::SMALL).bytes();
+    let gguf = Gguf::parse(&file, file.len() as u64).unwrap();
+    let files = [Part { gguf, bytes: &file }];
+    let parts = Parts::new(&files).unwrap();
+    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 200, batch: 16, drafts: 0 });
+    let sizes = Sizes::of(parts.meta()).unwrap();
+    let mut plan = MemoryPlan::new();
+    Engine::plan(&mut plan, &config, &options).unwrap();
+    Tables::lay_out(&mut plan, &sizes).unwrap();
+    sample::lay_out(&mut plan, config.vocab, 0, 64).map(drop).unwrap();
+    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
+    let mut arena = Arena::new(&mut memory);
+    let mut engine = Engine::load(&parts, &options, kernels(), &mut arena).unwrap();
+    let tables = Tables::lay_out(&mut arena, &sizes).unwrap();
+    let tokenizer = Tokenizer::build(parts.meta(), tables).unwrap();
+    let room = sample::lay_out(&mut arena, config.vocab, 0, 64).unwrap();
+    let sampler = Sampler::new(room, &Params { temperature: 1.5, ..Params::default() }, &[]).unwrap();
+
+    let trie = TrieSizes::of(&tokenizer);
+    let mut plan = MemoryPlan::new();
+    Rooms::lay_out(&mut plan, &trie, config.vocab);
+    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
+    let mut arena = Arena::new(&mut memory);
+    let rooms = Rooms::lay_out(&mut arena, &trie, config.vocab);
+    assert_eq!(arena.used() as u64, plan.total(), "the plan is what is taken");
+    let Rooms { memory, mut scratch, stacks, trie, masks } = rooms;
+    let clock = MonotonicClock::new();
+    allocations(|| {
+        let mut text = [0; 1024];
+        let parameters = r#"{"properties":{"pin":{"type":"integer","minimum":0,"maximum":27},"note":{"pattern":"^[a-z]{1,9}$"}},"required":["pin"]}"#;
+        let tool = [Tool { name: "set_gpio", parameters }];
+        let schema =
+            tools::schema(&tool, Form::Calls { arguments: "arguments", least: 1, most: 2 }, &mut text)
+                .unwrap();
+        let grammar = Grammar::compile(schema, &Reading::default(), memory, &mut scratch).unwrap();
+        let trie = Trie::build(&tokenizer, trie).unwrap();
+        let mut c = Constrained::new(Matcher::new(grammar, stacks).unwrap(), trie, tokenizer, masks);
+        let mut generator = Generator::new(sampler, None);
+        engine.eval(pool, &[1], &mut |_| true).unwrap();
+        let (mut detokenizer, mut page) = (Detokenizer::continuing(false), Page::new());
+        while !c.is_complete() && engine.position() < 150 {
+            let id = generator.next_within(&mut engine, pool, &clock, Some(&mut c)).unwrap();
+            detokenizer.push(&tokenizer, id, &mut page).unwrap();
+        }
+        let mut rest = [0; 200];
+        let n = c.close(&mut rest).unwrap();
+        rest[..n].iter().for_each(|&id| detokenizer.push(&tokenizer, id, &mut page).unwrap());
+        assert!(page.bytes[..page.len].starts_with(br#"[{"name": "set_gpio", "arguments": {"pin": "#));
+        assert!(page.bytes[..page.len].ends_with(b"}]"));
+    })
+}
+
 #[test]
 fn nothing_is_allocated_after_load() {
     assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are seen");
@@ -176,4 +260,5 @@ fn nothing_is_allocated_after_load() {
         let shape = Shape { arch, format, embd: 256, head_dim: 64, ffn: 256, biases: true, ..Shape::SMALL };
         assert_eq!(run(&shape, &pool), 0, "{arch} {format:?}");
     }
+    assert_eq!(call_a_tool(&pool), 0, "grammars");
 }

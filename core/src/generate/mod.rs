@@ -16,7 +16,10 @@ pub use lookup::{Lookup, MOST_DRAFTS};
 
 use crate::model::{Engine, EvalError};
 use crate::port::{Clock, Workers};
-use crate::sample::{SampleError, Sampler};
+use crate::sample::{Constraint, SampleError, Sampler};
+
+/// Most tokens that wait to be evaluated together.
+const MOST_DUE: usize = 64;
 
 /// A generation under way.
 pub struct Generator<'a> {
@@ -29,21 +32,63 @@ pub struct Generator<'a> {
     row: usize,
     /// Where row 0's token was put.
     base: usize,
-    /// Chosen, but not evaluated.
-    due: Option<u32>,
+    /// Chosen, but not evaluated: more than one only where a constraint forced
+    /// them.
+    due: Queue,
+    /// Forced, but not given yet.
+    forced: Queue,
+    /// Whether forced tokens are evaluated together.
+    batched: bool,
     /// Microseconds that the last batch took, and a token alone takes lately.
     batch_time: u64,
     token_time: u64,
     counts: Counts,
 }
 
-/// What guessing brought.
+/// Tokens in the order they came.
+#[derive(Clone, Copy)]
+struct Queue {
+    ids: [u32; MOST_DUE],
+    from: usize,
+    to: usize,
+}
+
+impl Queue {
+    const EMPTY: Self = Self { ids: [0; MOST_DUE], from: 0, to: 0 };
+
+    fn waiting(&self) -> &[u32] {
+        &self.ids[self.from..self.to]
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let first = self.waiting().first().copied()?;
+        self.from += 1;
+        Some(first)
+    }
+
+    /// Adds a token; there must be room.
+    fn put(&mut self, id: u32) {
+        self.ids[self.to] = id;
+        self.to += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.to == MOST_DUE
+    }
+}
+
+/// What guessing and forcing brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tokens guessed.
     pub guessed: usize,
     /// Guesses that came true.
     pub kept: usize,
+    /// Tokens that a constraint forced, which cost no choice and are evaluated
+    /// together.
+    pub forced: usize,
+    /// Times that the model was run after the prompt.
+    pub runs: usize,
 }
 
 impl<'a> Generator<'a> {
@@ -56,7 +101,9 @@ impl<'a> Generator<'a> {
             guessed: 0,
             row: 0,
             base: 0,
-            due: None,
+            due: Queue::EMPTY,
+            forced: Queue::EMPTY,
+            batched: true,
             batch_time: 0,
             token_time: 0,
             counts: Counts::default(),
@@ -87,13 +134,45 @@ impl<'a> Generator<'a> {
         workers: &dyn Workers,
         clock: &dyn Clock,
     ) -> Result<u32, NextError> {
-        if let Some(due) = self.due.take() {
-            self.evaluate(due, engine, workers, clock)?;
-        } else if self.guessed == 0 {
-            // Just after the prompt, whose last token's logits are in row 0.
-            self.base = engine.position().saturating_sub(1);
+        self.next_within(engine, workers, clock, None)
+    }
+
+    /// The same, keeping to `constraint`. Tokens that it forces are given one
+    /// by one as others are, but evaluated together when a choice is due again;
+    /// the text is what it would be if each were evaluated alone.
+    pub fn next_within(
+        &mut self,
+        engine: &mut Engine<'_>,
+        workers: &dyn Workers,
+        clock: &dyn Clock,
+        mut constraint: Option<&mut dyn Constraint>,
+    ) -> Result<u32, NextError> {
+        if let Some(constraint) = &mut constraint
+            && self.forced.waiting().is_empty()
+        {
+            let to = constraint.forced(&mut self.forced.ids);
+            (self.forced.from, self.forced.to) = (0, to.min(MOST_DUE));
         }
-        let id = self.sampler.sample(engine.logits_row(self.row))?;
+        let id = match self.forced.take() {
+            Some(id) => {
+                if !self.batched || self.due.is_full() || engine.position() + self.due.to > engine.context() {
+                    self.evaluate_due(engine, workers, clock)?;
+                }
+                self.counts.forced += 1;
+                id
+            }
+            None => {
+                self.evaluate_due(engine, workers, clock)?;
+                let logits = engine.logits_row(self.row);
+                match &mut constraint {
+                    None => self.sampler.sample(logits)?,
+                    Some(constraint) => self.sampler.sample_within(logits, &mut **constraint)?,
+                }
+            }
+        };
+        if let Some(constraint) = constraint {
+            constraint.accept(id);
+        }
         self.sampler.accept(id);
         if let Some(lookup) = &mut self.lookup {
             lookup.push(id);
@@ -104,7 +183,7 @@ impl<'a> Generator<'a> {
             self.counts.kept += 1;
         } else {
             self.settle(engine);
-            self.due = Some(id);
+            self.due.put(id);
         }
         Ok(id)
     }
@@ -122,6 +201,37 @@ impl<'a> Generator<'a> {
             lookup.learn(self.guessed, self.row, pays);
         }
         self.guessed = 0;
+    }
+
+    /// Whether forced tokens are evaluated together, as they are unless told
+    /// otherwise. Changes how long they take, nothing else.
+    pub fn batch_forced(&mut self, batched: bool) {
+        self.batched = batched;
+    }
+
+    /// Evaluates what is due, so that there are logits to choose by.
+    fn evaluate_due(
+        &mut self,
+        engine: &mut Engine<'_>,
+        workers: &dyn Workers,
+        clock: &dyn Clock,
+    ) -> Result<(), NextError> {
+        let due = core::mem::replace(&mut self.due, Queue::EMPTY);
+        match *due.waiting() {
+            // Just after the prompt, whose last token's logits are in row 0.
+            [] if self.guessed == 0 => self.base = engine.position().saturating_sub(1),
+            [] => {}
+            [id] => {
+                self.counts.runs += 1;
+                self.evaluate(id, engine, workers, clock)?;
+            }
+            ref ids => {
+                self.counts.runs += 1;
+                engine.eval(workers, ids, &mut |_| true)?;
+                (self.row, self.base) = (0, engine.position() - 1);
+            }
+        }
+        Ok(())
     }
 
     /// Evaluates the token that is due, and guesses after it.

@@ -19,6 +19,7 @@
 //! a few passes over the logits, with no full sort unless top-p asks for most
 //! of the vocabulary.
 
+mod constraint;
 mod history;
 mod params;
 mod rng;
@@ -27,6 +28,7 @@ mod select;
 
 use core::fmt;
 
+pub use constraint::Constraint;
 pub use params::{ParamError, Params};
 pub use rng::Pcg32;
 pub use sampler::{Memory, Sampler, lay_out};

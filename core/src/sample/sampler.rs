@@ -1,5 +1,6 @@
 //! The sampler: biases, penalties, filters, draw.
 
+use super::constraint::Constraint;
 use super::history::History;
 use super::params::{ParamError, Params};
 use super::rng::Pcg32;
@@ -120,6 +121,30 @@ impl<'a> Sampler<'a> {
     /// draws none.
     pub fn sample(&mut self, logits: &mut [f32]) -> Result<u32, SampleError> {
         self.adjust(logits)?;
+        self.choose(logits)
+    }
+
+    /// The same among the tokens that `constraint` allows, of which it is told
+    /// nothing more: call [`Constraint::accept`] with the choice.
+    ///
+    /// Where the first choice is refused, another is made, and two more random
+    /// numbers drawn.
+    pub fn sample_within(
+        &mut self,
+        logits: &mut [f32],
+        constraint: &mut dyn Constraint,
+    ) -> Result<u32, SampleError> {
+        self.adjust(logits)?;
+        let free = self.choose(logits)?;
+        if constraint.allows(free) {
+            return Ok(free);
+        }
+        constraint.forbid(logits);
+        self.choose(logits)
+    }
+
+    /// Chooses by logits as they are.
+    fn choose(&mut self, logits: &[f32]) -> Result<u32, SampleError> {
         let best = argmax(logits)?;
         if self.params.temperature == 0.0 {
             return Ok(best);

@@ -276,7 +276,7 @@ impl Stats {
             self.end
         ));
         if self.guesses.guessed > 0 {
-            let Counts { guessed, kept } = self.guesses;
+            let Counts { guessed, kept, .. } = self.guesses;
             report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));
         }
         let mut memory = format!("memory planned {}", Bytes(model.arena));
