@@ -3,6 +3,7 @@
 
 mod dotprod;
 mod neon;
+mod pairs;
 mod shared;
 
 pub(super) use dotprod::KERNELS as DOTPROD;

@@ -21,6 +21,9 @@
 //! features; pointer arguments must be readable (or writable) for the number
 //! of elements that the method names, at any alignment.
 
+use core::ops::Range;
+
+use super::generic::matmul::{Block, Product, one_by_one};
 use crate::quant::k4_scales_mins;
 
 /// See the module's documentation.
@@ -70,6 +73,13 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn dot_u(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
     /// `acc + Σ w·x`, with `w` in -128..=127.
     unsafe fn dot_i(acc: Self::Acc, w: Self::B, x: Self::B) -> Self::Acc;
+    /// The sum of 16 activations from memory.
+    #[inline(always)]
+    unsafe fn sum16(p: *const i8) -> i16 {
+        // SAFETY: the caller gives 16 readable bytes.
+        let q = unsafe { p.cast::<[i8; 16]>().read() };
+        q.into_iter().map(i16::from).sum()
+    }
     /// The signed scales of 16 groups of 16 weights, from memory.
     unsafe fn scales16(p: *const i8) -> Self::S;
     /// The signed scales of 8 groups of 32 weights, from memory: each counts
@@ -141,7 +151,7 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn f_from_bf16(p: *const u16) -> Self::F;
     /// Eight half-precision numbers to memory, rounded to nearest even.
     unsafe fn f_to_f16(p: *mut u16, a: Self::F);
-    /// Eight `i8` to memory, rounded to nearest even; lanes are in -127..=127.
+    /// Eight `i8` to memory, rounded to nearest even; lanes round to -127..=127.
     unsafe fn f_to_i8(p: *mut i8, a: Self::F);
 
     /// The half-precision numbers at `p` and 2 bytes further, each `stride`
@@ -163,6 +173,14 @@ pub(crate) trait Lanes: Copy + 'static {
             }
             Self::f_from_f16(h.as_ptr())
         }
+    }
+
+    /// Rows `rows` of `p` with token `t` alone: all that decoding does. An
+    /// implementation may have its own way of it.
+    #[inline(always)]
+    unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { one_by_one::<Self, B>(p, rows, t) }
     }
 
     /// Asks for the cache line at `p`, which need not be mapped.

@@ -15,10 +15,10 @@ use crate::cmd;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The model file
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// A program to compare with: llama.cpp=PATH of llama-bench, picolm=PATH of picolm
     #[arg(long, value_name = "NAME=PATH")]
-    peer: Vec<String>,
+    pub(crate) peer: Vec<String>,
     /// Numbers of threads
     #[arg(short = 'j', long, value_name = "N,…", value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
@@ -30,16 +30,22 @@ pub(crate) struct Args {
     n: usize,
     /// Tokens in the context before decode is timed (not for picolm)
     #[arg(short, long, default_value_t = 0)]
-    depth: usize,
+    pub(crate) depth: usize,
     /// Rounds
     #[arg(short, long, default_value_t = 5)]
     rounds: usize,
     /// Instruction set to force on ours, as KATYDID_ISA
     #[arg(long)]
-    isa: Option<String>,
+    pub(crate) isa: Option<String>,
+    /// Count guest instructions per decoded token instead: aarch64, armv7 (needs qemu-user)
+    #[arg(long, value_name = "ARCH,…", value_delimiter = ',')]
+    pub(crate) count: Vec<String>,
+    /// Functions to list where instructions are counted
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub(crate) functions: usize,
     /// Write the results as JSON
     #[arg(short, long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Tokens per second of one run.
@@ -58,6 +64,9 @@ struct Program {
 pub(crate) fn main(args: &Args) -> Result<()> {
     if args.rounds == 0 || !args.model.is_file() {
         bail!("give a model file and at least one round");
+    }
+    if !args.count.is_empty() {
+        return crate::count::main(args);
     }
     cmd::run(cmd::command(cmd::cargo()).args(["build", "--release", "--package=katydid"]))?;
     let mut programs =
@@ -155,7 +164,7 @@ impl Program {
     }
 }
 
-fn numbers<const N: usize>(flags: [(&str, usize); N]) -> Vec<String> {
+pub(crate) fn numbers<const N: usize>(flags: [(&str, usize); N]) -> Vec<String> {
     flags.into_iter().flat_map(|(flag, n)| [flag.to_owned(), n.to_string()]).collect()
 }
 
@@ -165,7 +174,7 @@ fn speeds(prefill: Option<f64>, decode: Option<f64>) -> Result<Speed> {
 }
 
 /// What the numbers were measured on.
-fn machine() -> Value {
+pub(crate) fn machine() -> Value {
     let first = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).ok()?;
         let line = text.lines().find(|l| l.starts_with(key))?;

@@ -1,6 +1,7 @@
 //! `cargo xtask cross`: static executables for other machines.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -23,13 +24,9 @@ pub(crate) fn main(args: &Args) -> Result<()> {
     let toolchain = Toolchain::hosted(&args.triple)?;
     eprintln!("{}", toolchain.describe());
     let mut cargo = toolchain.cargo("build");
-    toolchain::link_statically(&mut cargo);
-    cargo.args(["--package", &args.package, "--message-format=json-render-diagnostics"]);
+    cargo.args(["--package", &args.package]);
     cargo.arg(if args.tests { "--tests" } else { "--release" });
-    let mut built = Vec::new();
-    if !cmd::lines(&mut cargo, |line| built.extend(executable(line)))? {
-        bail!("{} failed", cmd::show(&cargo));
-    }
+    let built = build(&mut cargo)?;
     if built.is_empty() {
         bail!("package {} has no executable", args.package);
     }
@@ -37,6 +34,17 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         println!("{}  {}", path.display(), size(&path)?);
     }
     Ok(())
+}
+
+/// Runs a `cargo build`, statically linked; returns the executables it made.
+pub(crate) fn build(cargo: &mut Command) -> Result<Vec<PathBuf>> {
+    toolchain::link_statically(cargo);
+    cargo.arg("--message-format=json-render-diagnostics");
+    let mut built = Vec::new();
+    if !cmd::lines(cargo, |line| built.extend(executable(line)))? {
+        bail!("{} failed", cmd::show(cargo));
+    }
+    Ok(built)
 }
 
 /// The executable one of cargo's messages reports, if any.

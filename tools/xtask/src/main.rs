@@ -4,6 +4,7 @@
 
 mod bench;
 mod cmd;
+mod count;
 mod cross;
 mod synth;
 mod test;

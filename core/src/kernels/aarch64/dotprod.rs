@@ -11,6 +11,10 @@ use core::arch::aarch64::*;
 use core::arch::asm;
 
 use super::shared::{Scales, neon_shared, scaled};
+use core::ops::Range;
+
+use super::pairs::{self, Mac};
+use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
 /// NEON and dot products.
@@ -39,6 +43,11 @@ impl Lanes for Dotprod {
     neon_shared!();
 
     #[inline(always)]
+    unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+        unsafe { pairs::one_token::<Self, B>(p, rows, t) }
+    }
+
+    #[inline(always)]
     unsafe fn dot_u(acc: int32x4_t, w: Self::B, x: Self::B) -> int32x4_t {
         unsafe { Self::dot_i(acc, w, x) }
     }
@@ -61,6 +70,76 @@ impl Lanes for Dotprod {
             scaled::<J>(acc, sdot(vdupq_n_s32(0), w.1, x.1), s.odd)
         }
     }
+}
+
+impl Mac for Dotprod {
+    /// The sum of all products so far, and the sum of those sums times their
+    /// scales' differences: Σ sⱼ·pⱼ = Σ (sⱼ − sⱼ₊₁)·(p₀ + … + pⱼ), so that no
+    /// register has to be cleared between groups.
+    type Sum = (int32x4_t, int32x4_t);
+    type S8 = [int32x4_t; 2];
+    type S16 = [int32x4_t; 4];
+
+    #[inline(always)]
+    unsafe fn start() -> Self::Sum {
+        unsafe { (vdupq_n_s32(0), vdupq_n_s32(0)) }
+    }
+    #[inline(always)]
+    unsafe fn s8(s: int8x16_t) -> Self::S8 {
+        unsafe {
+            let s = vget_low_s8(s);
+            let s = vsubl_s8(s, vext_s8::<1>(s, vdup_n_s8(0)));
+            [vmovl_s16(vget_low_s16(s)), vmovl_high_s16(s)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn s16(s: int8x16_t) -> Self::S16 {
+        unsafe {
+            let next = vextq_s8::<1>(s, vdupq_n_s8(0));
+            let (a, b) = (vsubl_s8(vget_low_s8(s), vget_low_s8(next)), vsubl_high_s8(s, next));
+            let low = [vmovl_s16(vget_low_s16(a)), vmovl_high_s16(a)];
+            [low[0], low[1], vmovl_s16(vget_low_s16(b)), vmovl_high_s16(b)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad8<const J: i32>(sum: Self::Sum, w: Self::B, x: Self::B, s: Self::S8) -> Self::Sum {
+        unsafe {
+            let all = sdot(sdot(sum.0, w.0, x.0), w.1, x.1);
+            (all, mla::<J>(sum.1, all, s[J as usize / 4]))
+        }
+    }
+    #[inline(always)]
+    unsafe fn mad16<const J: i32>(sum: Self::Sum, w: Self::B, x: Self::B, s: Self::S16) -> Self::Sum {
+        unsafe {
+            let s = s[J as usize / 2];
+            let all = sdot(sum.0, w.0, x.0);
+            let acc = if J % 2 == 0 { mla::<0>(sum.1, all, s) } else { mla::<2>(sum.1, all, s) };
+            let all = sdot(all, w.1, x.1);
+            (all, if J % 2 == 0 { mla::<1>(acc, all, s) } else { mla::<3>(acc, all, s) })
+        }
+    }
+    #[inline(always)]
+    unsafe fn total(sum: Self::Sum) -> int32x4_t {
+        sum.1
+    }
+}
+
+/// `acc + sum · s[J mod 4]`.
+#[inline(always)]
+unsafe fn mla<const J: i32>(acc: int32x4_t, sum: int32x4_t, s: int32x4_t) -> int32x4_t {
+    let mut acc = acc;
+    // The intrinsic is taken apart and its multiplier copied to all lanes.
+    unsafe {
+        asm!(
+            "mla {0:v}.4s, {1:v}.4s, {2:v}.s[{j}]",
+            inout(vreg) acc,
+            in(vreg) sum,
+            in(vreg) s,
+            j = const J % 4,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
 }
 
 crate::kernels::stamp!(Dotprod, crate::kernels::Isa::Dotprod, matmul, #[target_feature(enable = "neon,dotprod")]);

@@ -11,8 +11,13 @@
 )]
 
 use core::arch::aarch64::*;
+use core::arch::asm;
 
 use super::shared::{Scales, neon_shared, scaled};
+use core::ops::Range;
+
+use super::pairs::{Mac, one_token};
+use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
 /// Baseline NEON.
@@ -41,6 +46,11 @@ impl Lanes for Neon {
     neon_shared!();
 
     #[inline(always)]
+    unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+        unsafe { one_token::<Self, B>(p, rows, t) }
+    }
+
+    #[inline(always)]
     unsafe fn dot_u(acc: int32x4_t, w: Self::B, x: Self::B) -> int32x4_t {
         unsafe { Self::dot_i(acc, w, x) }
     }
@@ -63,6 +73,66 @@ impl Lanes for Neon {
             scaled::<J>(acc, vpaddlq_s16(pairs(w.1, x.1)), s.odd)
         }
     }
+}
+
+impl Mac for Neon {
+    type Sum = int32x4_t;
+    type S8 = int16x8_t;
+    type S16 = [int16x8_t; 2];
+
+    #[inline(always)]
+    unsafe fn start() -> int32x4_t {
+        unsafe { vdupq_n_s32(0) }
+    }
+    #[inline(always)]
+    unsafe fn s8(s: int8x16_t) -> int16x8_t {
+        unsafe { vmovl_s8(vget_low_s8(s)) }
+    }
+    #[inline(always)]
+    unsafe fn s16(s: int8x16_t) -> [int16x8_t; 2] {
+        unsafe { [vmovl_s8(vget_low_s8(s)), vmovl_high_s8(s)] }
+    }
+    #[inline(always)]
+    unsafe fn mad8<const J: i32>(sum: int32x4_t, w: Self::B, x: Self::B, s: int16x8_t) -> int32x4_t {
+        unsafe { mlal::<J>(sum, more_pairs(pairs(w.0, x.0), w.1, x.1), s) }
+    }
+    #[inline(always)]
+    unsafe fn mad16<const J: i32>(sum: int32x4_t, w: Self::B, x: Self::B, s: [int16x8_t; 2]) -> int32x4_t {
+        unsafe {
+            let (a, b) = (pairs(w.0, x.0), pairs(w.1, x.1));
+            let s = s[J as usize / 4];
+            match J % 4 {
+                0 => mlal::<1>(mlal::<0>(sum, a, s), b, s),
+                1 => mlal::<3>(mlal::<2>(sum, a, s), b, s),
+                2 => mlal::<5>(mlal::<4>(sum, a, s), b, s),
+                _ => mlal::<7>(mlal::<6>(sum, a, s), b, s),
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn total(sum: int32x4_t) -> int32x4_t {
+        sum
+    }
+}
+
+/// `acc + p · s[J]`, the eight products folded to four.
+#[inline(always)]
+unsafe fn mlal<const J: i32>(acc: int32x4_t, p: int16x8_t, s: int16x8_t) -> int32x4_t {
+    let mut acc = acc;
+    // With intrinsics sums are taken apart into a tree, for which there are
+    // neither registers nor instructions to spare.
+    unsafe {
+        asm!(
+            "smlal {0:v}.4s, {1:v}.4h, {2:v}.h[{j}]",
+            "smlal2 {0:v}.4s, {1:v}.8h, {2:v}.h[{j}]",
+            inout(vreg) acc,
+            in(vreg) p,
+            in(vreg_low16) s,
+            j = const J,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
 }
 
 crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, matmul, #[target_feature(enable = "neon")]);

@@ -115,6 +115,10 @@ macro_rules! neon_shared {
             unsafe { vdupq_n_s32(0) }
         }
         #[inline(always)]
+        unsafe fn sum16(p: *const i8) -> i16 {
+            unsafe { vaddlvq_s8(vld1q_s8(p)) }
+        }
+        #[inline(always)]
         unsafe fn scales16(p: *const i8) -> Scales {
             unsafe {
                 let s = vld1q_s8(p);

@@ -20,7 +20,10 @@
 )]
 
 use core::arch::asm;
+use core::ops::Range;
 
+use super::pairs;
+use crate::kernels::generic::matmul::{Block, Product, one_by_one};
 use crate::kernels::lanes::Lanes;
 use crate::kernels::portable::{portable_f32, portable_scales};
 
@@ -312,6 +315,15 @@ impl Lanes for Neon {
     unsafe fn prefetch(p: *const u8) {
         // Not `nomem`: that would let it move across the loads it is for.
         unsafe { asm!("pld [{0}]", in(reg) p, options(nostack, readonly, preserves_flags)) }
+    }
+
+    #[inline(always)]
+    unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+        if const { pairs::knows(B::FORMAT) } {
+            unsafe { pairs::one_token::<B>(p, rows, t) }
+        } else {
+            unsafe { one_by_one::<Self, B>(p, rows, t) }
+        }
     }
 
     portable_scales!();

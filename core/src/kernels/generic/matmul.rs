@@ -23,7 +23,7 @@ use crate::quant::Format;
 const TILE: usize = 4;
 
 /// How far ahead of its use a row is asked for, in bytes.
-const AHEAD: usize = 2048;
+pub(in crate::kernels) const AHEAD: usize = 2048;
 
 /// What a format adds to d·q. A second half-precision number `m` follows the
 /// scale where there is one.
@@ -131,8 +131,29 @@ unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]
 /// As for [`by_rows`].
 #[inline(always)]
 pub(in crate::kernels) unsafe fn matmul<L: Lanes, B: Block>(p: &Product, rows: Range<usize>) {
-    // SAFETY: the caller's promise.
-    unsafe { by_rows::<L, B>(p, rows) }
+    let tiled = p.x.tokens - p.x.tokens % TILE;
+    // SAFETY: the caller's promise; rows and tokens are those of `p`.
+    unsafe {
+        if tiled > 0 {
+            let some = Product { x: Operand { tokens: tiled, ..p.x }, ..*p };
+            by_rows::<L, B>(&some, rows.clone());
+        }
+        for t in tiled..p.x.tokens {
+            L::one_token::<B>(p, rows.clone(), t);
+        }
+    }
+}
+
+/// Rows `rows` of `p` with token `t` alone, one after another.
+///
+/// # Safety
+/// As for [`by_rows`]; the token is one of `p`'s.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn one_by_one<L: Lanes, B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+    for row in rows {
+        // SAFETY: the caller's promise.
+        unsafe { put(p, row, t, B::row::<L, 1>(p.w.add(row * p.row_bytes), p.cols, &p.x, t)) }
+    }
 }
 
 impl<B: Block> RowDot for B {

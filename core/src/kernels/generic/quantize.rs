@@ -32,17 +32,20 @@ pub(in crate::kernels) unsafe fn quantize<L: Lanes, const BLOCK: usize, const SU
     sums[x.len() / SUM..].fill(0);
     for b in 0..blocks {
         let x = &x[b * BLOCK..][..BLOCK];
-        let mut block = [0i8; BLOCK];
+        let mut apart = [0i8; BLOCK];
+        let block = if L::PAIRED { &mut apart[..] } else { &mut q[b * BLOCK..][..BLOCK] };
         // SAFETY: the caller has the CPU features.
-        d[b] = unsafe { one_block::<L>(x, &mut block) };
-        for (h, sixteen) in block.chunks_exact(16).enumerate() {
-            let at = if L::PAIRED { b / 2 * 2 * BLOCK + 32 * h + b % 2 * 16 } else { b * BLOCK + 16 * h };
-            q[at..at + 16].copy_from_slice(sixteen);
-        }
+        d[b] = unsafe { one_block::<L>(x, block) };
         for (g, q) in block.chunks_exact(SUM).enumerate() {
             // Of 16 groups the even come first, then the odd.
             let at = if BLOCK == SUM { b } else { b * (BLOCK / SUM) + g / 2 + g % 2 * (BLOCK / SUM / 2) };
-            sums[at] = q.iter().map(|&q| i16::from(q)).sum();
+            // SAFETY: as above; `q` is one or two sixteens.
+            sums[at] = unsafe { q.chunks_exact(16).map(|q| L::sum16(q.as_ptr())).sum() };
+        }
+        if L::PAIRED {
+            for (h, sixteen) in apart.chunks_exact(16).enumerate() {
+                q[b / 2 * 2 * BLOCK + 32 * h + b % 2 * 16..][..16].copy_from_slice(sixteen);
+            }
         }
     }
 }
@@ -57,12 +60,11 @@ unsafe fn one_block<L: Lanes>(x: &[f32], q: &mut [i8]) -> f32 {
             // A NaN goes on as the scale, so that nothing hides it.
             return if largest.is_nan() { largest } else { 0.0 };
         }
+        // Products are at most 127 and two roundings, so none rounds past it.
         let to = L::f_splat(127.0 / largest);
-        let (low, high) = (L::f_splat(-127.0), L::f_splat(127.0));
         let mut i = 0;
         while i < x.len() {
-            let y = L::f_mul(L::f_load(x.as_ptr().add(i)), to);
-            L::f_to_i8(q.as_mut_ptr().add(i), L::f_min(L::f_max(y, low), high));
+            L::f_to_i8(q.as_mut_ptr().add(i), L::f_mul(L::f_load(x.as_ptr().add(i)), to));
             i += 8;
         }
         largest / 127.0

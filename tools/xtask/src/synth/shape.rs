@@ -19,7 +19,7 @@ pub(super) struct Shape {
     pub tied: bool,
 }
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 6] = [
     // Small enough for a test, large enough for every format.
     Shape {
         name: "tiny",
@@ -32,6 +32,19 @@ const SHAPES: [Shape; 5] = [
         context: 512,
         rope_base: 10_000.0,
         tied: false,
+    },
+    // Thirteen million weights in whole blocks of 256: seconds under emulation.
+    Shape {
+        name: "13m",
+        layers: 4,
+        width: 512,
+        heads: 8,
+        kv_heads: 4,
+        ffn: 1536,
+        vocab: 1024,
+        context: 512,
+        rope_base: 10_000.0,
+        tied: true,
     },
     // SmolLM 135M, whose rows do not divide into blocks of 256.
     Shape {

@@ -1,0 +1,524 @@
+//! Two rows of weights at once with one token: what decoding spends its time on.
+//!
+//! Both rows meet each load of activations. Four blocks of each make a quad:
+//! their integer sums are folded by pairwise additions as they come and stored,
+//! and one load that takes every fourth number apart then gives vectors with a
+//! lane per block, as the law of lanes wants (see `generic::matmul`).
+
+use core::arch::aarch64::*;
+use core::arch::asm;
+use core::ops::Range;
+
+use crate::kernels::generic::matmul::{AHEAD, Block, Min, Product};
+use crate::kernels::lanes::Lanes;
+use crate::quant::Format;
+
+/// How far ahead of its use a block is asked for at most, in bytes.
+const FARTHEST: usize = 16 << 10;
+
+/// 32 bytes.
+type Bytes = (uint8x16_t, uint8x16_t);
+
+/// Running sums of scaled products: what differs between instruction sets.
+/// Weights are in 0..=63.
+#[allow(clippy::missing_safety_doc, reason = "one contract, that of `Lanes`")]
+pub(super) trait Mac: Lanes {
+    /// A running sum.
+    type Sum: Copy;
+    /// Scales of 8 groups of 32 weights.
+    type S8: Copy;
+    /// Scales of 16 groups of 16 weights.
+    type S16: Copy;
+
+    /// No sum yet.
+    unsafe fn start() -> Self::Sum;
+    /// The scales in the low eight bytes.
+    unsafe fn s8(s: int8x16_t) -> Self::S8;
+    /// The scales in all bytes.
+    unsafe fn s16(s: int8x16_t) -> Self::S16;
+    /// Adds the products of the `J`th 32 weights.
+    unsafe fn mad8<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S8) -> Self::Sum;
+    /// Adds the products of the `J`th 32 weights, in two groups of 16.
+    unsafe fn mad16<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S16) -> Self::Sum;
+    /// Four lanes that add up to the sum.
+    unsafe fn total(sum: Self::Sum) -> int32x4_t;
+}
+
+/// The integer sums of one block of two rows, each in four lanes that add up to
+/// it.
+struct Sums {
+    /// Of each row, scaled products.
+    dot: [int32x4_t; 2],
+    /// Of each row, scaled sums of activations; for formats with minimums.
+    min: [int32x4_t; 2],
+}
+
+/// Runs `$body` with the constant `$j` bound to each number in turn.
+macro_rules! each {
+    ($j:ident in [$($v:literal)*] $body:block) => {
+        $({ const $j: i32 = $v; $body })*
+    };
+}
+
+/// Loads after this stay after it: begun all at once they fill every register
+/// and more.
+#[inline(always)]
+unsafe fn in_order() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nostack, preserves_flags)) }
+}
+
+#[inline(always)]
+unsafe fn load(p: *const u8, at: usize) -> Bytes {
+    // SAFETY: the caller has 32 bytes there.
+    unsafe { (vld1q_u8(p.add(at)), vld1q_u8(p.add(at + 16))) }
+}
+
+/// Constants that unpack the headers of Q4_K and Q5_K.
+#[derive(Clone, Copy)]
+struct Unpack {
+    low: uint8x16_t,
+    top: uint8x16_t,
+    shift: int8x16_t,
+    mask: uint8x16_t,
+}
+
+impl Unpack {
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        const LOW: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
+        const TOP: [u8; 16] = [0, 0, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 8, 9, 10, 11];
+        const RIGHT4: u8 = 0xfc;
+        const SHIFT: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, RIGHT4, RIGHT4, RIGHT4, RIGHT4];
+        const MASK: [u8; 16] = [63, 63, 63, 63, 15, 15, 15, 15, 63, 63, 63, 63, 15, 15, 15, 15];
+        // SAFETY: NEON is part of the architecture.
+        unsafe {
+            let constant = |bytes: &[u8; 16]| hidden(vld1q_u8(bytes.as_ptr()));
+            let shift = vreinterpretq_s8_u8(constant(&SHIFT));
+            Self { low: constant(&LOW), top: constant(&TOP), shift, mask: constant(&MASK) }
+        }
+    }
+
+    /// The 8 scales, then the 8 minimums, of the header `v`: words d|dmin, a, b,
+    /// c, of which the low bits of a, c, b, c>>4 and the top two of a and b make
+    /// up the numbers.
+    #[inline(always)]
+    unsafe fn scales_mins(&self, v: uint8x16_t) -> int8x16_t {
+        // SAFETY: NEON is part of the architecture.
+        unsafe {
+            let low = vshlq_u8(vqtbl1q_u8(v, self.low), self.shift);
+            // Words -, a, -, b; the mask keeps bits 4 and 5 of the two named.
+            let mut both = vshrq_n_u8::<2>(vqtbl1q_u8(v, self.top));
+            asm!(
+                "bit {0:v}.16b, {1:v}.16b, {2:v}.16b",
+                inout(vreg) both,
+                in(vreg) low,
+                in(vreg) self.mask,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+            vreinterpretq_s8_u8(both)
+        }
+    }
+}
+
+/// `v`, of which the compiler knows nothing: it would build shuffles by known
+/// bytes, and load constants, anew in every turn of a loop.
+#[inline(always)]
+unsafe fn hidden(v: uint8x16_t) -> uint8x16_t {
+    let mut v = v;
+    // SAFETY: no instruction at all.
+    unsafe { asm!("/* {0:v} */", inout(vreg) v, options(pure, nomem, nostack, preserves_flags)) };
+    v
+}
+
+/// Sums of the 8 groups of 32 activations.
+#[inline(always)]
+unsafe fn sums8(sums: *const i16) -> int16x8_t {
+    // SAFETY: the caller points at a block's sums: even groups, then odd.
+    unsafe { vaddq_s16(vld1q_s16(sums), vld1q_s16(sums.add(8))) }
+}
+
+/// Σ of the high eight bytes of `s` with `sums`.
+#[inline(always)]
+unsafe fn mins(s: int8x16_t, sums: int16x8_t) -> int32x4_t {
+    // SAFETY: NEON is part of the architecture.
+    unsafe {
+        let m = vmovl_high_s8(s);
+        vmlal_high_s16(vmull_s16(vget_low_s16(m), vget_low_s16(sums)), m, sums)
+    }
+}
+
+#[inline(always)]
+unsafe fn q4_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
+    // SAFETY: all offsets stay within one block.
+    unsafe {
+        let heads = w.map(|w| vld1q_u8(w));
+        let packed = heads.map(|v| unpack.scales_mins(v));
+        let (s, sums) = (packed.map(|p| M::s8(p)), sums8(sums));
+        let mut dot = [M::start(); 2];
+        each!(J in [0 1 2 3] {
+            let (x0, x1) = (load(x, 64 * J as usize), load(x, 64 * J as usize + 32));
+            for r in 0..2 {
+                let bits = load(w[r], 16 + 32 * J as usize);
+                dot[r] = M::mad8::<{ 2 * J }>(dot[r], low4(bits), x0, s[r]);
+                dot[r] = M::mad8::<{ 2 * J + 1 }>(dot[r], high4(bits), x1, s[r]);
+            }
+        });
+        Sums { dot: dot.map(|d| M::total(d)), min: packed.map(|p| mins(p, sums)) }
+    }
+}
+
+#[inline(always)]
+unsafe fn q5_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
+    // SAFETY: all offsets stay within one block.
+    unsafe {
+        let heads = w.map(|w| vld1q_u8(w));
+        let packed = heads.map(|v| unpack.scales_mins(v));
+        let (s, sums) = (packed.map(|p| M::s8(p)), sums8(sums));
+        let fifth = w.map(|w| load(w, 16));
+        let mut dot = [M::start(); 2];
+        each!(J in [0 1 2 3] {
+            let (x0, x1) = (load(x, 64 * J as usize), load(x, 64 * J as usize + 32));
+            for r in 0..2 {
+                let bits = load(w[r], 48 + 32 * J as usize);
+                let low = with_bits::<16>(low4(bits), moved::<{ 4 - 2 * J }>(fifth[r]));
+                let high = with_bits::<16>(high4(bits), moved::<{ 3 - 2 * J }>(fifth[r]));
+                dot[r] = M::mad8::<{ 2 * J }>(dot[r], low, x0, s[r]);
+                dot[r] = M::mad8::<{ 2 * J + 1 }>(dot[r], high, x1, s[r]);
+            }
+        });
+        Sums { dot: dot.map(|d| M::total(d)), min: packed.map(|p| mins(p, sums)) }
+    }
+}
+
+#[inline(always)]
+unsafe fn q6_k<M: Mac>(w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
+    // SAFETY: all offsets stay within one block.
+    unsafe {
+        let packed = w.map(|w| vld1q_s8(w.add(192).cast()));
+        let s = packed.map(|p| M::s16(p));
+        let mut dot = [M::start(); 2];
+        each!(H in [0 1] {
+            in_order();
+            let x: [Bytes; 4] = core::array::from_fn(|j| load(x, 128 * H as usize + 32 * j));
+            for r in 0..2 {
+                let low = [load(w[r], 64 * H as usize), load(w[r], 64 * H as usize + 32)];
+                let top = load(w[r], 128 + 32 * H as usize);
+                let q0 = under(low[0], and::<3>(top));
+                let q1 = under(low[1], and::<3>(moved::<-2>(top)));
+                let q2 = with_bits::<48>(high4(low[0]), top);
+                let q3 = under(high4(low[1]), moved::<-6>(top));
+                dot[r] = M::mad16::<{ 4 * H }>(dot[r], q0, x[0], s[r]);
+                dot[r] = M::mad16::<{ 4 * H + 1 }>(dot[r], q1, x[1], s[r]);
+                dot[r] = M::mad16::<{ 4 * H + 2 }>(dot[r], q2, x[2], s[r]);
+                dot[r] = M::mad16::<{ 4 * H + 3 }>(dot[r], q3, x[3], s[r]);
+            }
+        });
+        // Weights are 32 less than stored.
+        let (even, odd) = (vld1q_s16(sums), vld1q_s16(sums.add(8)));
+        let sums = [vzip1q_s16(even, odd), vzip2q_s16(even, odd)];
+        let dot = [0, 1].map(|r| {
+            let (a, b) = (vmovl_s8(vget_low_s8(packed[r])), vmovl_high_s8(packed[r]));
+            let offset = vmull_s16(vget_low_s16(a), vget_low_s16(sums[0]));
+            let offset = vmlal_high_s16(offset, a, sums[0]);
+            let offset = vmlal_s16(offset, vget_low_s16(b), vget_low_s16(sums[1]));
+            let offset = vmlal_high_s16(offset, b, sums[1]);
+            vmlsq_s32(M::total(dot[r]), offset, vdupq_n_s32(32))
+        });
+        Sums { dot, min: dot }
+    }
+}
+
+#[inline(always)]
+unsafe fn low4(b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe { and::<15>(b) }
+}
+
+#[inline(always)]
+unsafe fn and<const MASK: u8>(b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe { (vandq_u8(b.0, vdupq_n_u8(MASK)), vandq_u8(b.1, vdupq_n_u8(MASK))) }
+}
+
+#[inline(always)]
+unsafe fn high4(b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe { (vshrq_n_u8::<4>(b.0), vshrq_n_u8::<4>(b.1)) }
+}
+
+/// Each byte shifted left by `N`, or right by `-N`.
+#[inline(always)]
+unsafe fn moved<const N: i32>(b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe {
+        let n = vdupq_n_s8(N as i8);
+        if N == 0 { b } else { (vshlq_u8(b.0, n), vshlq_u8(b.1, n)) }
+    }
+}
+
+/// `a`, but the bits of `MASK` from `b`.
+#[inline(always)]
+unsafe fn with_bits<const MASK: u8>(a: Bytes, b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe {
+        let mask = vdupq_n_u8(MASK);
+        (vbslq_u8(mask, b.0, a.0), vbslq_u8(mask, b.1, a.1))
+    }
+}
+
+/// The low nibbles of `a` under the nibbles `b`.
+#[inline(always)]
+unsafe fn under(a: Bytes, b: Bytes) -> Bytes {
+    // SAFETY: NEON is part of the architecture.
+    unsafe { (vsliq_n_u8::<4>(a.0, b.0), vsliq_n_u8::<4>(a.1, b.1)) }
+}
+
+/// One block of two rows in the format `B`.
+#[inline(always)]
+unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(
+    unpack: &Unpack,
+    w: [*const u8; 2],
+    x: *const i8,
+    sums: *const i16,
+) -> Sums {
+    // SAFETY: the caller points at whole blocks.
+    unsafe {
+        match const { B::FORMAT } {
+            Format::Q4K => q4_k::<M>(unpack, w, x.cast(), sums),
+            Format::Q5K => q5_k::<M>(unpack, w, x.cast(), sums),
+            Format::Q6K => q6_k::<M>(w, x.cast(), sums),
+            _ => {
+                let ([dot0], [min0]) = B::dot::<M, 1>(w[0], [x], [sums]);
+                let ([dot1], [min1]) = B::dot::<M, 1>(w[1], [x], [sums]);
+                Sums { dot: [dot0, dot1], min: [min0, min1] }
+            }
+        }
+    }
+}
+
+/// Whole sums of four blocks, a lane each, and the words that hold their scales.
+struct Quad {
+    dot: [int32x4_t; 2],
+    min: [int32x4_t; 2],
+    heads: [uint32x4_t; 2],
+}
+
+/// Where sums wait for their quad to be full.
+#[repr(C)]
+struct Waiting {
+    /// Per block: products of both rows and their minimums, in turn.
+    sums: [[i32; 4]; 4],
+    heads: [[u32; 4]; 2],
+}
+
+/// Where both rows, the activations and their scales have been read up to.
+struct Cursor {
+    w: [*const u8; 2],
+    x: *const i8,
+    sums: *const i16,
+    d: *const f32,
+    /// How far ahead to ask for weights.
+    ahead: usize,
+}
+
+/// Computes the next `n` blocks of both rows, at most four.
+#[inline(always)]
+unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
+    unpack: &Unpack,
+    wait: &mut Waiting,
+    at: &mut Cursor,
+    n: usize,
+) -> Quad {
+    let (len, bytes) = const { (B::FORMAT.block_len(), B::FORMAT.block_bytes()) };
+    // SAFETY: the caller has `n` blocks. Prefetching past the end is harmless.
+    unsafe {
+        let (mut sums, mut i) = (wait.sums.as_mut_ptr().cast::<i32>(), 0);
+        while i < n {
+            for w in at.w {
+                ask_ahead::<B>(w.wrapping_add(at.ahead));
+            }
+            let b = block::<M, B>(unpack, at.w, at.x, at.sums);
+            for r in 0..2 {
+                let head = at.w[r].add(B::D);
+                wait.heads[r][i] = if has_m::<B>() {
+                    head.cast::<u32>().read_unaligned()
+                } else {
+                    u32::from(head.cast::<u16>().read_unaligned())
+                };
+                at.w[r] = at.w[r].add(bytes);
+            }
+            if matches!(B::MIN, Min::Groups) {
+                let (a, b) = (vpaddq_s32(b.dot[0], b.min[0]), vpaddq_s32(b.dot[1], b.min[1]));
+                vst1q_s32(sums, vpaddq_s32(a, b));
+            } else {
+                let both = vpaddq_s32(b.dot[0], b.dot[1]);
+                vst1q_s32(sums, vpaddq_s32(both, both));
+            }
+            sums = sums.add(4);
+            at.x = at.x.add(len);
+            at.sums = at.sums.add(if len == 256 { 16 } else { 1 });
+            i += 1;
+        }
+        let s = apart(wait.sums.as_ptr().cast());
+        let heads = [vld1q_u32(wait.heads[0].as_ptr()), vld1q_u32(wait.heads[1].as_ptr())];
+        if matches!(B::MIN, Min::Groups) {
+            Quad { dot: [s[0], s[2]], min: [s[1], s[3]], heads }
+        } else {
+            Quad { dot: [s[0], s[1]], min: [s[0], s[1]], heads }
+        }
+    }
+}
+
+/// Whether a second number follows the scale.
+const fn has_m<B: Block>() -> bool {
+    matches!(B::MIN, Min::Groups | Min::Block)
+}
+
+/// Asks for the cache lines of a block at `w`, which need not be there.
+#[inline(always)]
+unsafe fn ask_ahead<B: Block>(w: *const u8) {
+    // SAFETY: needs no mapped memory. Not `nomem`: that would let it move across
+    // the loads it is for.
+    unsafe {
+        macro_rules! line {
+            ($($n:literal)*) => {$(
+                if 64 * $n < const { B::FORMAT.block_bytes() } {
+                    asm!(
+                        "prfm pldl1keep, [{0}, #{n}]",
+                        in(reg) w,
+                        n = const 64 * $n,
+                        options(nostack, readonly, preserves_flags)
+                    );
+                }
+            )*};
+        }
+        line!(0 1 2 3 4);
+    }
+}
+
+/// Sixteen numbers, every fourth of which goes to the same vector.
+#[inline(always)]
+unsafe fn apart(p: *const i32) -> [int32x4_t; 4] {
+    let (a, b, c, d);
+    // The intrinsic becomes loads and a dozen shuffles.
+    // SAFETY: the caller gives sixteen numbers.
+    unsafe {
+        asm!(
+            "ld4 {{v16.4s, v17.4s, v18.4s, v19.4s}}, [{0}]",
+            in(reg) p,
+            out("v16") a,
+            out("v17") b,
+            out("v18") c,
+            out("v19") d,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    [a, b, c, d]
+}
+
+/// The `f32` half of `n` blocks from block `b` on: adds them to `acc`.
+#[inline(always)]
+unsafe fn finish<B: Block>(
+    acc: [float32x4_t; 2],
+    q: &Quad,
+    d: *const f32,
+    sums: *const i16,
+) -> [float32x4_t; 2] {
+    let mut acc = acc;
+    // SAFETY: the caller's scales and sums are padded to eights.
+    unsafe {
+        let dx = vld1q_f32(d);
+        let half = |h| vcvt_f32_f16(vreinterpret_f16_u16(h));
+        for r in 0..2 {
+            let d = half(vmovn_u32(q.heads[r]));
+            let dot = match B::MIN {
+                Min::Offset(3) => vsubq_s32(q.dot[r], vshll_n_s16::<3>(vld1_s16(sums))),
+                Min::Offset(_) => vsubq_s32(q.dot[r], vshll_n_s16::<4>(vld1_s16(sums))),
+                _ => q.dot[r],
+            };
+            let mut v = vmulq_f32(vmulq_f32(d, dx), vcvtq_f32_s32(dot));
+            let m = |sum| {
+                let m = half(vshrn_n_u32::<16>(q.heads[r]));
+                vmulq_f32(vmulq_f32(m, dx), vcvtq_f32_s32(sum))
+            };
+            match B::MIN {
+                Min::None | Min::Offset(_) => {}
+                Min::Groups => v = vsubq_f32(v, m(q.min[r])),
+                Min::Block => v = vaddq_f32(v, m(vmovl_s16(vld1_s16(sums)))),
+            }
+            acc[r] = vaddq_f32(acc[r], v);
+        }
+    }
+    acc
+}
+
+/// Two rows at `w` with the token that the cursor points at.
+#[inline(always)]
+unsafe fn two_rows<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: Block>(
+    unpack: &Unpack,
+    wait: &mut Waiting,
+    at: Cursor,
+    blocks: usize,
+) -> [f32; 2] {
+    let (mut at, mut left) = (at, blocks);
+    // SAFETY: there are as many blocks; scales and sums are padded to eights.
+    unsafe {
+        // Quads belong to the first and the second four lanes in turn.
+        let mut acc = [[vdupq_n_f32(0.0); 2]; 2];
+        while left > 0 {
+            let n = left.min(4);
+            if n < 4 {
+                // What is left of another quad counts for nothing.
+                wait.heads = [[0; 4]; 2];
+            }
+            let (d, sums) = (at.d, at.sums);
+            let q = quad::<M, B>(unpack, wait, &mut at, n);
+            acc = [acc[1], finish::<B>(acc[0], &q, d, sums)];
+            at.d = d.wrapping_add(4);
+            left -= n;
+        }
+        // Which four are first does not matter: it is the sum of both that is
+        // folded.
+        [0, 1].map(|r| M::f_sum((acc[0][r], acc[1][r])))
+    }
+}
+
+/// Rows `rows` of the product `p` for token `t`.
+///
+/// # Safety
+/// As for `generic::matmul::matmul`.
+#[inline(always)]
+pub(super) unsafe fn one_token<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: Block>(
+    p: &Product,
+    rows: Range<usize>,
+    t: usize,
+) {
+    let blocks = p.cols / const { B::FORMAT.block_len() };
+    // The same place in the next two rows, so that each line is asked for once;
+    // not so far that it would be gone again.
+    let ahead = if 2 * p.row_bytes <= FARTHEST { 2 * p.row_bytes } else { AHEAD };
+    // SAFETY: rows and token are within what the caller promised.
+    unsafe {
+        let unpack = Unpack::new();
+        let mut wait = Waiting { sums: [[0; 4]; 4], heads: [[0; 4]; 2] };
+        let x = p.x.q.add(t * p.x.strides[0]);
+        let d = p.x.d.add(t * p.x.strides[1]);
+        let sums = p.x.sums.add(t * p.x.strides[2]);
+        let out = p.out.add(t * p.stride);
+        let mut w = p.w.add(rows.start * p.row_bytes);
+        let mut row = rows.start;
+        while row < rows.end {
+            // A last row without a partner is its own.
+            let second = if row + 1 < rows.end { w.add(p.row_bytes) } else { w };
+            let y =
+                two_rows::<M, B>(&unpack, &mut wait, Cursor { w: [w, second], x, sums, d, ahead }, blocks);
+            out.add(row).write(y[0]);
+            if row + 1 < rows.end {
+                out.add(row + 1).write(y[1]);
+            }
+            w = w.wrapping_add(2 * p.row_bytes);
+            row += 2;
+        }
+    }
+}
