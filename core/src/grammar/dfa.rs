@@ -211,9 +211,9 @@ fn least_after(place: u16, sure: u8, to: impl Fn(u8) -> u16) -> u8 {
 fn compact(out: &mut Builder<'_>, states: usize, arcs: usize, work: &mut [State]) -> Option<u16> {
     let count = out.states.len - states;
     let mut kept = states;
-    for i in 0..count {
+    for (i, work) in work[..count].iter_mut().enumerate() {
         let live = out.states.all[states + i].left != u32::MAX;
-        work[i].moved = if live { kept as u32 } else { u32::MAX };
+        work.moved = if live { kept as u32 } else { u32::MAX };
         kept += usize::from(live);
     }
     if work[0].moved == u32::MAX {

@@ -688,7 +688,7 @@ impl Strings<'_, '_> {
         if more == 0 {
             return self.char(key, value);
         }
-        let (low, high) = (value << (6 * more), (value + 1 << (6 * more)) - 1);
+        let (low, high) = (value << (6 * more), ((value + 1) << (6 * more)) - 1);
         if narrow == 0 && self.uniform(key, low, high) {
             return Some(Self::part(&self.char(key, low)?, CONT | u64::from(more)));
         }
