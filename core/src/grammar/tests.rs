@@ -332,7 +332,7 @@ fn small_limits_are_errors() {
                 assert!(matches!(e.why, Why::Limit { .. }), "{schema}: {e}");
             }
         }
-        drop(memory);
+        let _ = memory;
     }
     let nothing = Memory::lay_out(&mut MemoryPlan::new(), &Limits::default()).unwrap();
     let mut scratch = Scratch::lay_out(&mut MemoryPlan::new(), &Limits::default()).unwrap();
