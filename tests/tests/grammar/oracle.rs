@@ -256,7 +256,11 @@ fn walk(m: &mut katydid_core::grammar::Matcher<'_>, random: &mut Random) -> Vec<
         let first = random.bits() as u8;
         // Structure is likelier than the middle of nowhere.
         let likely = b"\"{}[],:0123456789-.eatrufnls\\ ";
-        let b = if random.bits().is_multiple_of(2) { likely[random.bits() as usize % likely.len()] } else { first };
+        let b = if random.bits().is_multiple_of(2) {
+            likely[random.bits() as usize % likely.len()]
+        } else {
+            first
+        };
         let Some(b) = (0..=255).map(|i| b.wrapping_add(i)).find(|&b| m.accepts([b])) else { break };
         m.advance(b);
         text.push(b);
