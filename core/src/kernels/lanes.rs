@@ -194,6 +194,10 @@ pub(crate) trait Lanes: Copy + 'static {
 /// # Safety
 /// As for [`Lanes`].
 #[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "so far x86 alone takes several rows or blocks at once")
+)]
 pub(crate) trait PanelLanes: Lanes {
     /// Tokens whose sums fit the registers, with two panels: 2 or 4.
     const TILE: usize;
@@ -259,6 +263,10 @@ pub(crate) trait PanelLanes: Lanes {
 /// # Safety
 /// As for [`Lanes`].
 #[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "so far x86 alone takes several rows or blocks at once")
+)]
 pub(crate) trait PairLanes: Lanes {
     /// A scale of each block.
     type P: Copy;
