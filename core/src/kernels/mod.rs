@@ -106,9 +106,21 @@ macro_rules! stamp {
                 unsafe { matmul::by_rows::<$lanes, R>(p, rows) }
             }
             $(#[$feature])?
+            #[inline(never)]
+            unsafe fn several<Q: scales::Scaled>(p: &matmul::Product, rows: Range<usize>) -> usize {
+                // SAFETY: as above.
+                unsafe { $crate::kernels::generic::$driver::several::<$lanes, Q>(p, rows) }
+            }
+            $(#[$feature])?
             unsafe fn quant<Q: scales::Scaled>(p: &matmul::Product, rows: Range<usize>) {
                 // SAFETY: as above.
-                unsafe { $crate::kernels::generic::$driver::matmul::<$lanes, Q>(p, rows) }
+                unsafe {
+                    // A function of its own: both want all registers.
+                    let done = if p.x.tokens > 1 { several::<Q>(p, rows.clone()) } else { 0 };
+                    for t in done..p.x.tokens {
+                        $crate::kernels::generic::$driver::one::<$lanes, Q>(p, rows.clone(), t);
+                    }
+                }
             }
             $(#[$feature])?
             unsafe fn quantize_80(x: &[f32], q: &mut [i8], d: &mut [f32], s: &mut [i16]) {

@@ -13,7 +13,7 @@ use core::arch::asm;
 use super::shared::{Scales, neon_shared, scaled};
 use core::ops::Range;
 
-use super::pairs::{self, Mac};
+use super::pairs::{Mac, one_token, six_bits};
 use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
@@ -39,12 +39,121 @@ unsafe fn sdot(sum: int32x4_t, w: uint8x16_t, x: uint8x16_t) -> int32x4_t {
     sum
 }
 
+/// 64 weights of both rows: the low nibbles of 32 bytes of each, then the high
+/// ones, with the next 64 activations at `{x}`. `{m}` holds 15; sums run on in
+/// `{c0}` and `{c1}`.
+macro_rules! nibbles32 {
+    ($first:literal, $a0:literal $a1:literal, $b0:literal $b1:literal, $s:literal $j0:literal $j1:literal) => {
+        concat!(
+            "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64\n",
+            "and v4.16b, ",
+            $a0,
+            ".16b, {m:v}.16b\n",
+            "and v6.16b, ",
+            $b0,
+            ".16b, {m:v}.16b\n",
+            "and v5.16b, ",
+            $a1,
+            ".16b, {m:v}.16b\n",
+            "and v7.16b, ",
+            $b1,
+            ".16b, {m:v}.16b\n",
+            "sdot {c0:v}.4s, v4.16b, v0.16b\n",
+            "sdot {c1:v}.4s, v6.16b, v0.16b\n",
+            "ushr v4.16b, ",
+            $a0,
+            ".16b, #4\n",
+            "ushr v6.16b, ",
+            $b0,
+            ".16b, #4\n",
+            "sdot {c0:v}.4s, v5.16b, v1.16b\n",
+            "sdot {c1:v}.4s, v7.16b, v1.16b\n",
+            "ushr v5.16b, ",
+            $a1,
+            ".16b, #4\n",
+            "ushr v7.16b, ",
+            $b1,
+            ".16b, #4\n",
+            $first,
+            " {a0:v}.4s, {c0:v}.4s, {s0",
+            $s,
+            ":v}.s[",
+            $j0,
+            "]\n",
+            $first,
+            " {a1:v}.4s, {c1:v}.4s, {s1",
+            $s,
+            ":v}.s[",
+            $j0,
+            "]\n",
+            "sdot {c0:v}.4s, v4.16b, v2.16b\n",
+            "sdot {c1:v}.4s, v6.16b, v2.16b\n",
+            "sdot {c0:v}.4s, v5.16b, v3.16b\n",
+            "sdot {c1:v}.4s, v7.16b, v3.16b\n",
+            "mla {a0:v}.4s, {c0:v}.4s, {s0",
+            $s,
+            ":v}.s[",
+            $j1,
+            "]\n",
+            "mla {a1:v}.4s, {c1:v}.4s, {s1",
+            $s,
+            ":v}.s[",
+            $j1,
+            "]\n",
+        )
+    };
+}
+
+/// Half a row of Q6_K, with the activations in `v0` to `v7`.
+macro_rules! row6 {
+    ($low:literal, $top:literal, $c:literal, $a:literal, $s0:literal, $s1:literal) => {
+        concat!(
+            "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{", $low, "}]\n",
+            "ld1 {{v20.16b, v21.16b}}, [{", $top, "}]\n",
+            six_bits!("v16" "v18" "v20", "v22" "v24", "v26"),
+            six_bits!("v17" "v19" "v21", "v23" "v25", "v26"),
+            sixteen6!("v16" "v0", $c, $a, $s0, "0"),
+            sixteen6!("v17" "v1", $c, $a, $s0, "1"),
+            sixteen6!("v18" "v2", $c, $a, $s0, "2"),
+            sixteen6!("v19" "v3", $c, $a, $s0, "3"),
+            sixteen6!("v22" "v4", $c, $a, $s1, "0"),
+            sixteen6!("v23" "v5", $c, $a, $s1, "1"),
+            sixteen6!("v24" "v6", $c, $a, $s1, "2"),
+            sixteen6!("v25" "v7", $c, $a, $s1, "3"),
+        )
+    };
+}
+
+/// Sixteen weights of a row of Q6_K.
+macro_rules! sixteen6 {
+    ($w:literal $x:literal, $c:literal, $a:literal, $s:literal, $j:literal) => {
+        concat!(
+            "sdot {",
+            $c,
+            ":v}.4s, ",
+            $w,
+            ".16b, ",
+            $x,
+            ".16b\n",
+            "mla {",
+            $a,
+            ":v}.4s, {",
+            $c,
+            ":v}.4s, {",
+            $s,
+            ":v}.s[",
+            $j,
+            "]\n",
+        )
+    };
+}
+
 impl Lanes for Dotprod {
     neon_shared!();
 
     #[inline(always)]
     unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
-        unsafe { pairs::one_token::<Self, B>(p, rows, t) }
+        unsafe { one_token::<Self, B>(p, rows, t) }
     }
 
     #[inline(always)]
@@ -78,11 +187,11 @@ impl Mac for Dotprod {
     /// register has to be cleared between groups.
     type Sum = (int32x4_t, int32x4_t);
     type S8 = [int32x4_t; 2];
-    type S16 = [int32x4_t; 4];
+    type S16 = [int32x4_t; 2];
 
     #[inline(always)]
-    unsafe fn start() -> Self::Sum {
-        unsafe { (vdupq_n_s32(0), vdupq_n_s32(0)) }
+    unsafe fn start(from: int32x4_t) -> Self::Sum {
+        unsafe { (vdupq_n_s32(0), from) }
     }
     #[inline(always)]
     unsafe fn s8(s: int8x16_t) -> Self::S8 {
@@ -93,12 +202,11 @@ impl Mac for Dotprod {
         }
     }
     #[inline(always)]
-    unsafe fn s16(s: int8x16_t) -> Self::S16 {
+    unsafe fn s16(s: int8x16_t) -> [Self::S16; 2] {
         unsafe {
             let next = vextq_s8::<1>(s, vdupq_n_s8(0));
-            let (a, b) = (vsubl_s8(vget_low_s8(s), vget_low_s8(next)), vsubl_high_s8(s, next));
-            let low = [vmovl_s16(vget_low_s16(a)), vmovl_high_s16(a)];
-            [low[0], low[1], vmovl_s16(vget_low_s16(b)), vmovl_high_s16(b)]
+            let halves = [vsubl_s8(vget_low_s8(s), vget_low_s8(next)), vsubl_high_s8(s, next)];
+            halves.map(|s| [vmovl_s16(vget_low_s16(s)), vmovl_high_s16(s)])
         }
     }
     #[inline(always)]
@@ -109,14 +217,81 @@ impl Mac for Dotprod {
         }
     }
     #[inline(always)]
-    unsafe fn mad16<const J: i32>(sum: Self::Sum, w: Self::B, x: Self::B, s: Self::S16) -> Self::Sum {
+    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [Self::S8; 2]) -> [int32x4_t; 2] {
+        let (a0, a1);
+        // The first product of a sum sets it, so that none is cleared.
         unsafe {
-            let s = s[J as usize / 2];
-            let all = sdot(sum.0, w.0, x.0);
-            let acc = if J % 2 == 0 { mla::<0>(sum.1, all, s) } else { mla::<2>(sum.1, all, s) };
-            let all = sdot(all, w.1, x.1);
-            (all, if J % 2 == 0 { mla::<1>(acc, all, s) } else { mla::<3>(acc, all, s) })
+            asm!(
+                "movi {c0:v}.4s, #0",
+                "movi {c1:v}.4s, #0",
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
+                nibbles32!("mul", "v16" "v17", "v20" "v21", "a" "0" "1"),
+                nibbles32!("mla", "v18" "v19", "v22" "v23", "a" "2" "3"),
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}]",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}]",
+                nibbles32!("mla", "v16" "v17", "v20" "v21", "b" "0" "1"),
+                nibbles32!("mla", "v18" "v19", "v22" "v23", "b" "2" "3"),
+                w0 = inout(reg) w[0] => _,
+                w1 = inout(reg) w[1] => _,
+                x = inout(reg) x => _,
+                m = in(vreg) vdupq_n_u8(15),
+                s0a = in(vreg) s[0][0],
+                s0b = in(vreg) s[0][1],
+                s1a = in(vreg) s[1][0],
+                s1b = in(vreg) s[1][1],
+                c0 = out(vreg) _,
+                c1 = out(vreg) _,
+                a0 = out(vreg) a0,
+                a1 = out(vreg) a1,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
         }
+        [a0, a1]
+    }
+    #[inline(always)]
+    unsafe fn half6(
+        sum: [Self::Sum; 2],
+        low: [*const u8; 2],
+        top: [*const u8; 2],
+        x: *const u8,
+        s: [Self::S16; 2],
+    ) -> [Self::Sum; 2] {
+        let [(mut c0, mut a0), (mut c1, mut a1)] = sum;
+        unsafe {
+            asm!(
+                "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64",
+                "ld1 {{v4.16b, v5.16b, v6.16b, v7.16b}}, [{x}]",
+                row6!("l0", "t0", "c0", "a0", "s0a", "s0b"),
+                row6!("l1", "t1", "c1", "a1", "s1a", "s1b"),
+                l0 = in(reg) low[0],
+                l1 = in(reg) low[1],
+                t0 = in(reg) top[0],
+                t1 = in(reg) top[1],
+                x = inout(reg) x => _,
+                m3 = in(vreg) vdupq_n_u8(3),
+                m48 = in(vreg) vdupq_n_u8(48),
+                s0a = in(vreg) s[0][0],
+                s0b = in(vreg) s[0][1],
+                s1a = in(vreg) s[1][0],
+                s1b = in(vreg) s[1][1],
+                c0 = inout(vreg) c0,
+                c1 = inout(vreg) c1,
+                a0 = inout(vreg) a0,
+                a1 = inout(vreg) a1,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _, out("v26") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        [(c0, a0), (c1, a1)]
     }
     #[inline(always)]
     unsafe fn total(sum: Self::Sum) -> int32x4_t {

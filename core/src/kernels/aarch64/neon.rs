@@ -16,7 +16,7 @@ use core::arch::asm;
 use super::shared::{Scales, neon_shared, scaled};
 use core::ops::Range;
 
-use super::pairs::{Mac, one_token};
+use super::pairs::{Mac, one_token, six_bits};
 use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
@@ -40,6 +40,72 @@ unsafe fn more_pairs(sum: int16x8_t, w: uint8x16_t, x: uint8x16_t) -> int16x8_t 
         let (w, x) = (vreinterpretq_s8_u8(w), vreinterpretq_s8_u8(x));
         vmlal_high_s8(vmlal_s8(sum, vget_low_s8(w), vget_low_s8(x)), w, x)
     }
+}
+
+/// Adds the products of 32 weights in `$w0` and `$w1` with activations to `$a`,
+/// scaled; `$t` is scratch. Four products of weights below 32 fit in an `i16`.
+macro_rules! mad8 {
+    ($first:literal, $a:literal, $w0:literal $w1:literal, $x0:literal $x1:literal, $t:literal, $s:literal $j:literal) => {
+        concat!(
+            "smull ", $t, ".8h, ", $w0, ".8b, ", $x0, ".8b\n", "smlal2 ", $t, ".8h, ", $w0, ".16b, ", $x0,
+            ".16b\n", "smlal ", $t, ".8h, ", $w1, ".8b, ", $x1, ".8b\n", "smlal2 ", $t, ".8h, ", $w1,
+            ".16b, ", $x1, ".16b\n", $first, " {", $a, ":v}.4s, ", $t, ".4h, {", $s, ":v}.h[", $j, "]\n",
+            "smlal2 {", $a, ":v}.4s, ", $t, ".8h, {", $s, ":v}.h[", $j, "]\n",
+        )
+    };
+}
+
+/// 64 weights of both rows: the low nibbles of 32 bytes of each, then the high
+/// ones, with the next 64 activations at `{x}`. `{m}` holds 15.
+macro_rules! nibbles32 {
+    ($first:literal, $a0:literal $a1:literal, $b0:literal $b1:literal, $j0:literal $j1:literal) => {
+        concat!(
+            "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64\n",
+            "and v4.16b, ", $a0, ".16b, {m:v}.16b\n",
+            "and v5.16b, ", $a1, ".16b, {m:v}.16b\n",
+            "and v6.16b, ", $b0, ".16b, {m:v}.16b\n",
+            "and v7.16b, ", $b1, ".16b, {m:v}.16b\n",
+            mad8!($first, "a0", "v4" "v5", "v0" "v1", "v24", "s0" $j0),
+            mad8!($first, "a1", "v6" "v7", "v0" "v1", "v25", "s1" $j0),
+            "ushr v4.16b, ", $a0, ".16b, #4\n",
+            "ushr v5.16b, ", $a1, ".16b, #4\n",
+            "ushr v6.16b, ", $b0, ".16b, #4\n",
+            "ushr v7.16b, ", $b1, ".16b, #4\n",
+            mad8!("smlal", "a0", "v4" "v5", "v2" "v3", "v24", "s0" $j1),
+            mad8!("smlal", "a1", "v6" "v7", "v2" "v3", "v25", "s1" $j1),
+        )
+    };
+}
+
+/// Sixteen weights of a row of Q6_K; `$t` is scratch.
+macro_rules! sixteen6 {
+    ($w:literal $x:literal, $t:literal, $a:literal, $s:literal $j:literal) => {
+        concat!(
+            "smull ", $t, ".8h, ", $w, ".8b, ", $x, ".8b\n", "smlal2 ", $t, ".8h, ", $w, ".16b, ", $x,
+            ".16b\n", "smlal {", $a, ":v}.4s, ", $t, ".4h, {", $s, ":v}.h[", $j, "]\n", "smlal2 {", $a,
+            ":v}.4s, ", $t, ".8h, {", $s, ":v}.h[", $j, "]\n",
+        )
+    };
+}
+
+/// Half a row of Q6_K, with the activations in `v0` to `v7`.
+macro_rules! row6 {
+    ($low:literal, $top:literal, $a:literal, $s:literal) => {
+        concat!(
+            "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{", $low, "}]\n",
+            "ld1 {{v20.16b, v21.16b}}, [{", $top, "}]\n",
+            six_bits!("v16" "v18" "v20", "v22" "v24", "v26"),
+            six_bits!("v17" "v19" "v21", "v23" "v25", "v26"),
+            sixteen6!("v16" "v0", "v26", $a, $s "0"),
+            sixteen6!("v17" "v1", "v27", $a, $s "1"),
+            sixteen6!("v18" "v2", "v26", $a, $s "2"),
+            sixteen6!("v19" "v3", "v27", $a, $s "3"),
+            sixteen6!("v22" "v4", "v26", $a, $s "4"),
+            sixteen6!("v23" "v5", "v27", $a, $s "5"),
+            sixteen6!("v24" "v6", "v26", $a, $s "6"),
+            sixteen6!("v25" "v7", "v27", $a, $s "7"),
+        )
+    };
 }
 
 impl Lanes for Neon {
@@ -78,11 +144,11 @@ impl Lanes for Neon {
 impl Mac for Neon {
     type Sum = int32x4_t;
     type S8 = int16x8_t;
-    type S16 = [int16x8_t; 2];
+    type S16 = int16x8_t;
 
     #[inline(always)]
-    unsafe fn start() -> int32x4_t {
-        unsafe { vdupq_n_s32(0) }
+    unsafe fn start(from: int32x4_t) -> int32x4_t {
+        from
     }
     #[inline(always)]
     unsafe fn s8(s: int8x16_t) -> int16x8_t {
@@ -97,17 +163,72 @@ impl Mac for Neon {
         unsafe { mlal::<J>(sum, more_pairs(pairs(w.0, x.0), w.1, x.1), s) }
     }
     #[inline(always)]
-    unsafe fn mad16<const J: i32>(sum: int32x4_t, w: Self::B, x: Self::B, s: [int16x8_t; 2]) -> int32x4_t {
+    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [int16x8_t; 2]) -> [int32x4_t; 2] {
+        let (a0, a1);
+        // The first product of a sum sets it, so that none is cleared.
         unsafe {
-            let (a, b) = (pairs(w.0, x.0), pairs(w.1, x.1));
-            let s = s[J as usize / 4];
-            match J % 4 {
-                0 => mlal::<1>(mlal::<0>(sum, a, s), b, s),
-                1 => mlal::<3>(mlal::<2>(sum, a, s), b, s),
-                2 => mlal::<5>(mlal::<4>(sum, a, s), b, s),
-                _ => mlal::<7>(mlal::<6>(sum, a, s), b, s),
-            }
+            asm!(
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
+                nibbles32!("smull", "v16" "v17", "v20" "v21", "0" "1"),
+                nibbles32!("smlal", "v18" "v19", "v22" "v23", "2" "3"),
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}]",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}]",
+                nibbles32!("smlal", "v16" "v17", "v20" "v21", "4" "5"),
+                nibbles32!("smlal", "v18" "v19", "v22" "v23", "6" "7"),
+                w0 = inout(reg) w[0] => _,
+                w1 = inout(reg) w[1] => _,
+                x = inout(reg) x => _,
+                m = in(vreg) vdupq_n_u8(15),
+                s0 = in(vreg_low16) s[0],
+                s1 = in(vreg_low16) s[1],
+                a0 = out(vreg) a0,
+                a1 = out(vreg) a1,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
         }
+        [a0, a1]
+    }
+    #[inline(always)]
+    unsafe fn half6(
+        sum: [int32x4_t; 2],
+        low: [*const u8; 2],
+        top: [*const u8; 2],
+        x: *const u8,
+        s: [int16x8_t; 2],
+    ) -> [int32x4_t; 2] {
+        let [mut a0, mut a1] = sum;
+        unsafe {
+            asm!(
+                "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64",
+                "ld1 {{v4.16b, v5.16b, v6.16b, v7.16b}}, [{x}]",
+                row6!("l0", "t0", "a0", "s0"),
+                row6!("l1", "t1", "a1", "s1"),
+                l0 = in(reg) low[0],
+                l1 = in(reg) low[1],
+                t0 = in(reg) top[0],
+                t1 = in(reg) top[1],
+                x = inout(reg) x => _,
+                m3 = in(vreg) vdupq_n_u8(3),
+                m48 = in(vreg) vdupq_n_u8(48),
+                s0 = in(vreg_low16) s[0],
+                s1 = in(vreg_low16) s[1],
+                a0 = inout(vreg) a0,
+                a1 = inout(vreg) a1,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _, out("v26") _, out("v27") _,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        [a0, a1]
     }
     #[inline(always)]
     unsafe fn total(sum: int32x4_t) -> int32x4_t {

@@ -27,19 +27,29 @@ pub(super) trait Mac: Lanes {
     type Sum: Copy;
     /// Scales of 8 groups of 32 weights.
     type S8: Copy;
-    /// Scales of 16 groups of 16 weights.
+    /// Scales of 8 groups of 16 weights.
     type S16: Copy;
 
-    /// No sum yet.
-    unsafe fn start() -> Self::Sum;
+    /// A sum that begins with these lanes.
+    unsafe fn start(from: int32x4_t) -> Self::Sum;
     /// The scales in the low eight bytes.
     unsafe fn s8(s: int8x16_t) -> Self::S8;
-    /// The scales in all bytes.
-    unsafe fn s16(s: int8x16_t) -> Self::S16;
+    /// The scales in all bytes, for both halves of a block.
+    unsafe fn s16(s: int8x16_t) -> [Self::S16; 2];
     /// Adds the products of the `J`th 32 weights.
     unsafe fn mad8<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S8) -> Self::Sum;
-    /// Adds the products of the `J`th 32 weights, in two groups of 16.
-    unsafe fn mad16<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S16) -> Self::Sum;
+    /// The products of a block of each of two rows whose weights are nibbles at
+    /// `w`, low ones and high ones of 32 bytes in turn.
+    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [Self::S8; 2]) -> [int32x4_t; 2];
+    /// Adds the products of half a block of each of two rows of Q6_K: the nibbles
+    /// at `low`, the bits above them at `top`.
+    unsafe fn half6(
+        sum: [Self::Sum; 2],
+        low: [*const u8; 2],
+        top: [*const u8; 2],
+        x: *const u8,
+        s: [Self::S16; 2],
+    ) -> [Self::Sum; 2];
     /// Four lanes that add up to the sum.
     unsafe fn total(sum: Self::Sum) -> int32x4_t;
 }
@@ -58,14 +68,6 @@ macro_rules! each {
     ($j:ident in [$($v:literal)*] $body:block) => {
         $({ const $j: i32 = $v; $body })*
     };
-}
-
-/// Loads after this stay after it: begun all at once they fill every register
-/// and more.
-#[inline(always)]
-unsafe fn in_order() {
-    // SAFETY: no instruction at all.
-    unsafe { asm!("", options(nostack, preserves_flags)) }
 }
 
 #[inline(always)]
@@ -152,19 +154,10 @@ unsafe fn mins(s: int8x16_t, sums: int16x8_t) -> int32x4_t {
 unsafe fn q4_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
     // SAFETY: all offsets stay within one block.
     unsafe {
-        let heads = w.map(|w| vld1q_u8(w));
-        let packed = heads.map(|v| unpack.scales_mins(v));
-        let (s, sums) = (packed.map(|p| M::s8(p)), sums8(sums));
-        let mut dot = [M::start(); 2];
-        each!(J in [0 1 2 3] {
-            let (x0, x1) = (load(x, 64 * J as usize), load(x, 64 * J as usize + 32));
-            for r in 0..2 {
-                let bits = load(w[r], 16 + 32 * J as usize);
-                dot[r] = M::mad8::<{ 2 * J }>(dot[r], low4(bits), x0, s[r]);
-                dot[r] = M::mad8::<{ 2 * J + 1 }>(dot[r], high4(bits), x1, s[r]);
-            }
-        });
-        Sums { dot: dot.map(|d| M::total(d)), min: packed.map(|p| mins(p, sums)) }
+        let packed = w.map(|w| unpack.scales_mins(vld1q_u8(w)));
+        let sums = sums8(sums);
+        let dot = M::block4(w.map(|w| w.add(16)), x, packed.map(|p| M::s8(p)));
+        Sums { dot, min: packed.map(|p| mins(p, sums)) }
     }
 }
 
@@ -176,7 +169,7 @@ unsafe fn q5_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *
         let packed = heads.map(|v| unpack.scales_mins(v));
         let (s, sums) = (packed.map(|p| M::s8(p)), sums8(sums));
         let fifth = w.map(|w| load(w, 16));
-        let mut dot = [M::start(); 2];
+        let mut dot = [M::start(vdupq_n_s32(0)); 2];
         each!(J in [0 1 2 3] {
             let (x0, x1) = (load(x, 64 * J as usize), load(x, 64 * J as usize + 32));
             for r in 0..2 {
@@ -195,36 +188,22 @@ unsafe fn q5_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *
 unsafe fn q6_k<M: Mac>(w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
     // SAFETY: all offsets stay within one block.
     unsafe {
-        let packed = w.map(|w| vld1q_s8(w.add(192).cast()));
-        let s = packed.map(|p| M::s16(p));
-        let mut dot = [M::start(); 2];
-        each!(H in [0 1] {
-            in_order();
-            let x: [Bytes; 4] = core::array::from_fn(|j| load(x, 128 * H as usize + 32 * j));
-            for r in 0..2 {
-                let low = [load(w[r], 64 * H as usize), load(w[r], 64 * H as usize + 32)];
-                let top = load(w[r], 128 + 32 * H as usize);
-                let q0 = under(low[0], and::<3>(top));
-                let q1 = under(low[1], and::<3>(moved::<-2>(top)));
-                let q2 = with_bits::<48>(high4(low[0]), top);
-                let q3 = under(high4(low[1]), moved::<-6>(top));
-                dot[r] = M::mad16::<{ 4 * H }>(dot[r], q0, x[0], s[r]);
-                dot[r] = M::mad16::<{ 4 * H + 1 }>(dot[r], q1, x[1], s[r]);
-                dot[r] = M::mad16::<{ 4 * H + 2 }>(dot[r], q2, x[2], s[r]);
-                dot[r] = M::mad16::<{ 4 * H + 3 }>(dot[r], q3, x[3], s[r]);
-            }
-        });
-        // Weights are 32 less than stored.
         let (even, odd) = (vld1q_s16(sums), vld1q_s16(sums.add(8)));
         let sums = [vzip1q_s16(even, odd), vzip2q_s16(even, odd)];
-        let dot = [0, 1].map(|r| {
-            let (a, b) = (vmovl_s8(vget_low_s8(packed[r])), vmovl_high_s8(packed[r]));
+        let packed = w.map(|w| vld1q_s8(w.add(192).cast()));
+        // Weights are 32 less than stored: so much less of the sums.
+        let dot = packed.map(|p| {
+            let (a, b) = (vmovl_s8(vget_low_s8(p)), vmovl_high_s8(p));
             let offset = vmull_s16(vget_low_s16(a), vget_low_s16(sums[0]));
             let offset = vmlal_high_s16(offset, a, sums[0]);
             let offset = vmlal_s16(offset, vget_low_s16(b), vget_low_s16(sums[1]));
             let offset = vmlal_high_s16(offset, b, sums[1]);
-            vmlsq_s32(M::total(dot[r]), offset, vdupq_n_s32(32))
+            M::start(vnegq_s32(vshlq_n_s32::<5>(offset)))
         });
+        let [s0, s1] = packed.map(|p| M::s16(p));
+        let dot = M::half6(dot, w, w.map(|w| w.add(128)), x, [s0[0], s1[0]]);
+        let (low, top) = (w.map(|w| w.add(64)), w.map(|w| w.add(160)));
+        let dot = M::half6(dot, low, top, x.add(128), [s0[1], s1[1]]).map(|d| M::total(d));
         Sums { dot, min: dot }
     }
 }
@@ -267,13 +246,6 @@ unsafe fn with_bits<const MASK: u8>(a: Bytes, b: Bytes) -> Bytes {
     }
 }
 
-/// The low nibbles of `a` under the nibbles `b`.
-#[inline(always)]
-unsafe fn under(a: Bytes, b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe { (vsliq_n_u8::<4>(a.0, b.0), vsliq_n_u8::<4>(a.1, b.1)) }
-}
-
 /// One block of two rows in the format `B`.
 #[inline(always)]
 unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(
@@ -296,6 +268,67 @@ unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(
         }
     }
 }
+
+/// Sixteen columns of half a row of Q6_K made to weights: nibbles in `$l0` and
+/// `$l1`, bits above them in `$top`, with scratch `$t`. `{m3}` holds 3 and `{m48}`
+/// 48. The weights end up in `$l0`, `$l1`, `$h0` and `$h1`.
+macro_rules! six_bits {
+    ($l0:literal $l1:literal $top:literal, $h0:literal $h1:literal, $t:literal) => {
+        concat!(
+            "ushr ",
+            $h0,
+            ".16b, ",
+            $l0,
+            ".16b, #4\n",
+            "and ",
+            $t,
+            ".16b, ",
+            $top,
+            ".16b, {m3:v}.16b\n",
+            "ushr ",
+            $h1,
+            ".16b, ",
+            $l1,
+            ".16b, #4\n",
+            "sli ",
+            $l0,
+            ".16b, ",
+            $t,
+            ".16b, #4\n",
+            "ushr ",
+            $t,
+            ".16b, ",
+            $top,
+            ".16b, #2\n",
+            "bit ",
+            $h0,
+            ".16b, ",
+            $top,
+            ".16b, {m48:v}.16b\n",
+            "and ",
+            $t,
+            ".16b, ",
+            $t,
+            ".16b, {m3:v}.16b\n",
+            "ushr ",
+            $top,
+            ".16b, ",
+            $top,
+            ".16b, #6\n",
+            "sli ",
+            $l1,
+            ".16b, ",
+            $t,
+            ".16b, #4\n",
+            "sli ",
+            $h1,
+            ".16b, ",
+            $top,
+            ".16b, #4\n",
+        )
+    };
+}
+pub(super) use six_bits;
 
 /// Whole sums of four blocks, a lane each, and the words that hold their scales.
 struct Quad {

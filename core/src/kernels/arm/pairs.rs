@@ -387,9 +387,8 @@ unsafe fn ask_ahead<B: Block>(w: *const u8) {
 
 /// Two rows at `w` with token `t`: see `generic::matmul` for the law of lanes.
 #[inline(always)]
-unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize) -> [f32; 2] {
+unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize, e: &mut Exchange) -> [f32; 2] {
     let bytes = const { B::FORMAT.block_bytes() };
-    let mut e = Exchange { scales: [[0; 16]; 4], sums: [[0; 2]; 2] };
     let mut acc = [[0.0f32; 8]; 2];
     let mut w = w;
     // SAFETY: as many blocks as there are in a row. Asking ahead is harmless.
@@ -402,9 +401,9 @@ unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize) -> [f32; 
                 ask_ahead::<B>(w);
             }
             match const { B::FORMAT } {
-                Format::Q4K => q4_k(w, x, sums, &mut e),
-                Format::Q5K => q5_k(w, x, sums, &mut e),
-                _ => q6_k(w, x, sums, &mut e),
+                Format::Q4K => q4_k(w, x, sums, e),
+                Format::Q5K => q5_k(w, x, sums, e),
+                _ => q6_k(w, x, sums, e),
             }
             let dx = d.add(b).read();
             for r in 0..2 {
@@ -429,6 +428,7 @@ unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize) -> [f32; 
 /// As for `generic::matmul::matmul`.
 #[inline(always)]
 pub(super) unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+    let mut e = Exchange { scales: [[0; 16]; 4], sums: [[0; 2]; 2] };
     let mut row = rows.start;
     while row < rows.end {
         // SAFETY: rows and token are within what the caller promised.
@@ -436,7 +436,7 @@ pub(super) unsafe fn one_token<B: Block>(p: &Product, rows: Range<usize>, t: usi
             // A last row without a partner is its own.
             let second = (row + 1).min(rows.end - 1);
             let w = [row, second].map(|row| p.w.add(row * p.row_bytes));
-            let y = two_rows::<B>(w, p, t);
+            let y = two_rows::<B>(w, p, t, &mut e);
             let out = p.out.add(t * p.stride);
             out.add(row).write(y[0]);
             out.add(second).write(y[if second > row { 1 } else { 0 }]);

@@ -125,23 +125,28 @@ unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]
     }
 }
 
-/// Computes rows `rows` of the product `p` for weights in the format `B`.
+/// Computes rows `rows` of the product `p` for whole tiles of tokens, for weights
+/// in the format `B`; returns how many tokens those are.
 ///
 /// # Safety
 /// As for [`by_rows`].
 #[inline(always)]
-pub(in crate::kernels) unsafe fn matmul<L: Lanes, B: Block>(p: &Product, rows: Range<usize>) {
-    let tiled = p.x.tokens - p.x.tokens % TILE;
-    // SAFETY: the caller's promise; rows and tokens are those of `p`.
-    unsafe {
-        if tiled > 0 {
-            let some = Product { x: Operand { tokens: tiled, ..p.x }, ..*p };
-            by_rows::<L, B>(&some, rows.clone());
-        }
-        for t in tiled..p.x.tokens {
-            L::one_token::<B>(p, rows.clone(), t);
-        }
-    }
+pub(in crate::kernels) unsafe fn several<L: Lanes, B: Block>(p: &Product, rows: Range<usize>) -> usize {
+    let tokens = p.x.tokens - p.x.tokens % TILE;
+    let whole = Product { x: Operand { tokens, ..p.x }, ..*p };
+    // SAFETY: the caller's promise, for fewer tokens.
+    unsafe { by_rows::<L, B>(&whole, rows) };
+    tokens
+}
+
+/// The same for token `t` alone.
+///
+/// # Safety
+/// As for [`by_rows`]; the token is one of `p`'s.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn one<L: Lanes, B: Block>(p: &Product, rows: Range<usize>, t: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { L::one_token::<B>(p, rows, t) }
 }
 
 /// Rows `rows` of `p` with token `t` alone, one after another.

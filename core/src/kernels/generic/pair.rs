@@ -25,20 +25,24 @@ use crate::kernels::lanes::{PairLanes, PanelLanes};
 /// How far ahead of its use a row is asked for, in bytes.
 const AHEAD: usize = 4096;
 
-/// Computes rows `rows` of the product `p`: one token by pairs of blocks,
-/// several by panels of rows.
+/// Computes rows `rows` of the product `p` for all tokens, by panels of rows;
+/// returns how many those are.
 ///
 /// # Safety
 /// The CPU has `L`'s features, and `p` describes valid memory for `rows`.
 #[inline(always)]
-pub(in crate::kernels) unsafe fn matmul<L: PairLanes + PanelLanes, F: Scaled>(
-    p: &Product,
-    rows: Range<usize>,
-) {
-    if p.x.tokens > 1 {
-        // SAFETY: the caller's promise.
-        return unsafe { super::panel::matmul::<L, F>(p, rows) };
-    }
+pub(in crate::kernels) unsafe fn several<L: PanelLanes, F: Scaled>(p: &Product, rows: Range<usize>) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { super::panel::matmul::<L, F>(p, rows) };
+    p.x.tokens
+}
+
+/// The same for the only token, by pairs of blocks.
+///
+/// # Safety
+/// As for [`several`].
+#[inline(always)]
+pub(in crate::kernels) unsafe fn one<L: PairLanes, F: Scaled>(p: &Product, rows: Range<usize>, _t: usize) {
     for row in rows {
         // SAFETY: the row is within what the caller promised.
         unsafe {
