@@ -192,20 +192,38 @@ unsafe fn q6_k<M: Mac>(w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sum
         let sums = [vzip1q_s16(even, odd), vzip2q_s16(even, odd)];
         let packed = w.map(|w| vld1q_s8(w.add(192).cast()));
         // Weights are 32 less than stored: so much less of the sums.
-        let dot = packed.map(|p| {
-            let (a, b) = (vmovl_s8(vget_low_s8(p)), vmovl_high_s8(p));
-            let offset = vmull_s16(vget_low_s16(a), vget_low_s16(sums[0]));
-            let offset = vmlal_high_s16(offset, a, sums[0]);
-            let offset = vmlal_s16(offset, vget_low_s16(b), vget_low_s16(sums[1]));
-            let offset = vmlal_high_s16(offset, b, sums[1]);
-            M::start(vnegq_s32(vshlq_n_s32::<5>(offset)))
-        });
+        let dot = packed.map(|p| M::start(offset6(p, sums)));
         let [s0, s1] = packed.map(|p| M::s16(p));
         let dot = M::half6(dot, w, w.map(|w| w.add(128)), x, [s0[0], s1[0]]);
         let (low, top) = (w.map(|w| w.add(64)), w.map(|w| w.add(160)));
         let dot = M::half6(dot, low, top, x.add(128), [s0[1], s1[1]]).map(|d| M::total(d));
         Sums { dot, min: dot }
     }
+}
+
+/// -32·Σ of scales with sums of activations. With intrinsics the compiler would
+/// multiply before it adds.
+#[inline(always)]
+unsafe fn offset6(scales: int8x16_t, sums: [int16x8_t; 2]) -> int32x4_t {
+    let offset;
+    // SAFETY: NEON is part of the architecture.
+    unsafe {
+        asm!(
+            "smull {0:v}.4s, {1:v}.4h, {3:v}.4h",
+            "smlal2 {0:v}.4s, {1:v}.8h, {3:v}.8h",
+            "smlal {0:v}.4s, {2:v}.4h, {4:v}.4h",
+            "smlal2 {0:v}.4s, {2:v}.8h, {4:v}.8h",
+            "shl {0:v}.4s, {0:v}.4s, #5",
+            "neg {0:v}.4s, {0:v}.4s",
+            out(vreg) offset,
+            in(vreg) vmovl_s8(vget_low_s8(scales)),
+            in(vreg) vmovl_high_s8(scales),
+            in(vreg) sums[0],
+            in(vreg) sums[1],
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    offset
 }
 
 #[inline(always)]
@@ -343,6 +361,8 @@ struct Waiting {
     /// Per block: products of both rows and their minimums, in turn.
     sums: [[i32; 4]; 4],
     heads: [[u32; 4]; 2],
+    /// The first and the second four lanes of both rows.
+    acc: [[[f32; 4]; 2]; 2],
 }
 
 /// Where both rows, the activations and their scales have been read up to.
@@ -450,15 +470,9 @@ unsafe fn apart(p: *const i32) -> [int32x4_t; 4] {
     [a, b, c, d]
 }
 
-/// The `f32` half of `n` blocks from block `b` on: adds them to `acc`.
+/// The `f32` half of a quad: adds it to those lanes of both rows.
 #[inline(always)]
-unsafe fn finish<B: Block>(
-    acc: [float32x4_t; 2],
-    q: &Quad,
-    d: *const f32,
-    sums: *const i16,
-) -> [float32x4_t; 2] {
-    let mut acc = acc;
+unsafe fn finish<B: Block>(acc: &mut [[f32; 4]; 2], q: &Quad, d: *const f32, sums: *const i16) {
     // SAFETY: the caller's scales and sums are padded to eights.
     unsafe {
         let dx = vld1q_f32(d);
@@ -480,10 +494,10 @@ unsafe fn finish<B: Block>(
                 Min::Groups => v = vsubq_f32(v, m(q.min[r])),
                 Min::Block => v = vaddq_f32(v, m(vmovl_s16(vld1_s16(sums)))),
             }
-            acc[r] = vaddq_f32(acc[r], v);
+            let at = acc[r].as_mut_ptr();
+            vst1q_f32(at, vaddq_f32(vld1q_f32(at), v));
         }
     }
-    acc
 }
 
 /// Two rows at `w` with the token that the cursor points at.
@@ -494,11 +508,10 @@ unsafe fn two_rows<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: B
     at: Cursor,
     blocks: usize,
 ) -> [f32; 2] {
-    let (mut at, mut left) = (at, blocks);
+    let (mut at, mut left, mut half) = (at, blocks, 0);
+    wait.acc = [[[0.0; 4]; 2]; 2];
     // SAFETY: there are as many blocks; scales and sums are padded to eights.
     unsafe {
-        // Quads belong to the first and the second four lanes in turn.
-        let mut acc = [[vdupq_n_f32(0.0); 2]; 2];
         while left > 0 {
             let n = left.min(4);
             if n < 4 {
@@ -507,13 +520,15 @@ unsafe fn two_rows<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: B
             }
             let (d, sums) = (at.d, at.sums);
             let q = quad::<M, B>(unpack, wait, &mut at, n);
-            acc = [acc[1], finish::<B>(acc[0], &q, d, sums)];
+            finish::<B>(&mut wait.acc[half], &q, d, sums);
+            half ^= 1;
             at.d = d.wrapping_add(4);
             left -= n;
         }
-        // Which four are first does not matter: it is the sum of both that is
-        // folded.
-        [0, 1].map(|r| M::f_sum((acc[0][r], acc[1][r])))
+        [0, 1].map(|r| {
+            let (low, high) = (wait.acc[0][r].as_ptr(), wait.acc[1][r].as_ptr());
+            M::f_sum((vld1q_f32(low), vld1q_f32(high)))
+        })
     }
 }
 
@@ -534,7 +549,7 @@ pub(super) unsafe fn one_token<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32
     // SAFETY: rows and token are within what the caller promised.
     unsafe {
         let unpack = Unpack::new();
-        let mut wait = Waiting { sums: [[0; 4]; 4], heads: [[0; 4]; 2] };
+        let mut wait = Waiting { sums: [[0; 4]; 4], heads: [[0; 4]; 2], acc: [[[0.0; 4]; 2]; 2] };
         let x = p.x.q.add(t * p.x.strides[0]);
         let d = p.x.d.add(t * p.x.strides[1]);
         let sums = p.x.sums.add(t * p.x.strides[2]);
