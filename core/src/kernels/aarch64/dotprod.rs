@@ -217,7 +217,7 @@ impl Mac for Dotprod {
         }
     }
     #[inline(always)]
-    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [Self::S8; 2]) -> [int32x4_t; 2] {
+    unsafe fn block4(w: &mut [*const u8; 2], x: &mut *const i8, s: [Self::S8; 2]) -> [int32x4_t; 2] {
         let (a0, a1);
         // The first product of a sum sets it, so that none is cleared.
         unsafe {
@@ -228,13 +228,13 @@ impl Mac for Dotprod {
                 "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("mul", "v16" "v17", "v20" "v21", "a" "0" "1"),
                 nibbles32!("mla", "v18" "v19", "v22" "v23", "a" "2" "3"),
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}]",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}]",
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("mla", "v16" "v17", "v20" "v21", "b" "0" "1"),
                 nibbles32!("mla", "v18" "v19", "v22" "v23", "b" "2" "3"),
-                w0 = inout(reg) w[0] => _,
-                w1 = inout(reg) w[1] => _,
-                x = inout(reg) x => _,
+                w0 = inout(reg) w[0],
+                w1 = inout(reg) w[1],
+                x = inout(reg) *x,
                 m = in(vreg) vdupq_n_u8(15),
                 s0a = in(vreg) s[0][0],
                 s0b = in(vreg) s[0][1],

@@ -163,7 +163,7 @@ impl Mac for Neon {
         unsafe { mlal::<J>(sum, more_pairs(pairs(w.0, x.0), w.1, x.1), s) }
     }
     #[inline(always)]
-    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [int16x8_t; 2]) -> [int32x4_t; 2] {
+    unsafe fn block4(w: &mut [*const u8; 2], x: &mut *const i8, s: [Self::S8; 2]) -> [int32x4_t; 2] {
         let (a0, a1);
         // The first product of a sum sets it, so that none is cleared.
         unsafe {
@@ -172,13 +172,13 @@ impl Mac for Neon {
                 "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("smull", "v16" "v17", "v20" "v21", "0" "1"),
                 nibbles32!("smlal", "v18" "v19", "v22" "v23", "2" "3"),
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}]",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}]",
+                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
+                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("smlal", "v16" "v17", "v20" "v21", "4" "5"),
                 nibbles32!("smlal", "v18" "v19", "v22" "v23", "6" "7"),
-                w0 = inout(reg) w[0] => _,
-                w1 = inout(reg) w[1] => _,
-                x = inout(reg) x => _,
+                w0 = inout(reg) w[0],
+                w1 = inout(reg) w[1],
+                x = inout(reg) *x,
                 m = in(vreg) vdupq_n_u8(15),
                 s0 = in(vreg_low16) s[0],
                 s1 = in(vreg_low16) s[1],

@@ -39,8 +39,8 @@ pub(super) trait Mac: Lanes {
     /// Adds the products of the `J`th 32 weights.
     unsafe fn mad8<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S8) -> Self::Sum;
     /// The products of a block of each of two rows whose weights are nibbles at
-    /// `w`, low ones and high ones of 32 bytes in turn.
-    unsafe fn block4(w: [*const u8; 2], x: *const u8, s: [Self::S8; 2]) -> [int32x4_t; 2];
+    /// `w`, low ones and high ones of 32 bytes in turn; moves past both.
+    unsafe fn block4(w: &mut [*const u8; 2], x: &mut *const i8, s: [Self::S8; 2]) -> [int32x4_t; 2];
     /// Adds the products of half a block of each of two rows of Q6_K: the nibbles
     /// at `low`, the bits above them at `top`.
     unsafe fn half6(
@@ -151,12 +151,13 @@ unsafe fn mins(s: int8x16_t, sums: int16x8_t) -> int32x4_t {
 }
 
 #[inline(always)]
-unsafe fn q4_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
-    // SAFETY: all offsets stay within one block.
+unsafe fn q4_k<M: Mac>(unpack: &Unpack, at: &mut Cursor) -> Sums {
+    // SAFETY: all offsets stay within one block, which the weights end.
     unsafe {
-        let packed = w.map(|w| unpack.scales_mins(vld1q_u8(w)));
-        let sums = sums8(sums);
-        let dot = M::block4(w.map(|w| w.add(16)), x, packed.map(|p| M::s8(p)));
+        let packed = at.w.map(|w| unpack.scales_mins(vld1q_u8(w)));
+        let sums = sums8(at.sums);
+        at.w = at.w.map(|w| w.add(16));
+        let dot = M::block4(&mut at.w, &mut at.x, packed.map(|p| M::s8(p)));
         Sums { dot, min: packed.map(|p| mins(p, sums)) }
     }
 }
@@ -264,26 +265,28 @@ unsafe fn with_bits<const MASK: u8>(a: Bytes, b: Bytes) -> Bytes {
     }
 }
 
-/// One block of two rows in the format `B`.
+/// The next block of two rows in the format `B`.
 #[inline(always)]
-unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(
-    unpack: &Unpack,
-    w: [*const u8; 2],
-    x: *const i8,
-    sums: *const i16,
-) -> Sums {
+unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(unpack: &Unpack, at: &mut Cursor) -> Sums {
+    let (len, bytes) = const { (B::FORMAT.block_len(), B::FORMAT.block_bytes()) };
     // SAFETY: the caller points at whole blocks.
     unsafe {
-        match const { B::FORMAT } {
-            Format::Q4K => q4_k::<M>(unpack, w, x.cast(), sums),
+        let (w, x, sums) = (at.w, at.x, at.sums);
+        let done = match const { B::FORMAT } {
+            Format::Q4K => q4_k::<M>(unpack, at),
             Format::Q5K => q5_k::<M>(unpack, w, x.cast(), sums),
             Format::Q6K => q6_k::<M>(w, x.cast(), sums),
             _ => {
-                let ([dot0], [min0]) = B::dot::<M, 1>(w[0], [x], [sums]);
-                let ([dot1], [min1]) = B::dot::<M, 1>(w[1], [x], [sums]);
-                Sums { dot: [dot0, dot1], min: [min0, min1] }
+                let both = w.map(|w| B::dot::<M, 1>(w, [x], [sums]));
+                Sums { dot: both.map(|(dot, _)| dot[0]), min: both.map(|(_, min)| min[0]) }
             }
+        };
+        if !matches!(B::FORMAT, Format::Q4K) {
+            at.w = w.map(|w| w.add(bytes));
+            at.x = x.add(len);
         }
+        at.sums = sums.add(if len == 256 { 16 } else { 1 });
+        done
     }
 }
 
@@ -383,7 +386,6 @@ unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
     at: &mut Cursor,
     n: usize,
 ) -> Quad {
-    let (len, bytes) = const { (B::FORMAT.block_len(), B::FORMAT.block_bytes()) };
     // SAFETY: the caller has `n` blocks. Prefetching past the end is harmless.
     unsafe {
         let (mut sums, mut i) = (wait.sums.as_mut_ptr().cast::<i32>(), 0);
@@ -391,7 +393,6 @@ unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
             for w in at.w {
                 ask_ahead::<B>(w.wrapping_add(at.ahead));
             }
-            let b = block::<M, B>(unpack, at.w, at.x, at.sums);
             for r in 0..2 {
                 let head = at.w[r].add(B::D);
                 wait.heads[r][i] = if has_m::<B>() {
@@ -399,8 +400,8 @@ unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
                 } else {
                     u32::from(head.cast::<u16>().read_unaligned())
                 };
-                at.w[r] = at.w[r].add(bytes);
             }
+            let b = block::<M, B>(unpack, at);
             if matches!(B::MIN, Min::Groups) {
                 let (a, b) = (vpaddq_s32(b.dot[0], b.min[0]), vpaddq_s32(b.dot[1], b.min[1]));
                 vst1q_s32(sums, vpaddq_s32(a, b));
@@ -409,8 +410,6 @@ unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
                 vst1q_s32(sums, vpaddq_s32(both, both));
             }
             sums = sums.add(4);
-            at.x = at.x.add(len);
-            at.sums = at.sums.add(if len == 256 { 16 } else { 1 });
             i += 1;
         }
         let s = apart(wait.sums.as_ptr().cast());
