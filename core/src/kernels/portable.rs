@@ -99,11 +99,6 @@ macro_rules! portable_f32 {
             unsafe { p.cast::<[i16; 8]>().read_unaligned() }.map(f32::from)
         }
         #[inline(always)]
-        unsafe fn f_from_f16(p: *const u16) -> [f32; 8] {
-            // SAFETY: the caller gives eight readable `u16`.
-            unsafe { p.cast::<[u16; 8]>().read_unaligned() }.map($crate::kernels::portable::f16_to_f32)
-        }
-        #[inline(always)]
         unsafe fn f_from_bf16(p: *const u16) -> [f32; 8] {
             // SAFETY: the caller gives eight readable `u16`.
             unsafe { p.cast::<[u16; 8]>().read_unaligned() }.map(|h| f32::from_bits(u32::from(h) << 16))
@@ -125,6 +120,18 @@ macro_rules! portable_f32 {
     };
 }
 pub(super) use portable_f32;
+
+/// Fills in `f_from_f16`.
+macro_rules! portable_f16 {
+    () => {
+        #[inline(always)]
+        unsafe fn f_from_f16(p: *const u16) -> [f32; 8] {
+            // SAFETY: the caller gives eight readable `u16`.
+            unsafe { p.cast::<[u16; 8]>().read_unaligned() }.map($crate::kernels::portable::f16_to_f32)
+        }
+    };
+}
+pub(super) use portable_f16;
 
 /// Half precision to single, exact, without branches on the common path:
 /// shift the fields into place, rescale by a power of two, patch infinities.

@@ -2,7 +2,7 @@
 //! vector unit runs.
 
 use super::lanes::Lanes;
-use super::portable::{portable_f32, portable_scales};
+use super::portable::{portable_f16, portable_f32, portable_scales};
 
 /// Plain Rust.
 #[derive(Clone, Copy)]
@@ -111,4 +111,5 @@ impl Lanes for Scalar {
     }
 
     portable_f32!();
+    portable_f16!();
 }

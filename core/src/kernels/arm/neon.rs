@@ -25,7 +25,7 @@ use core::ops::Range;
 use super::pairs;
 use crate::kernels::generic::matmul::{Block, Product, one_by_one};
 use crate::kernels::lanes::Lanes;
-use crate::kernels::portable::{portable_f32, portable_scales};
+use crate::kernels::portable::{f16_to_f32, portable_f32, portable_scales};
 
 /// NEON for integers.
 #[derive(Clone, Copy)]
@@ -326,8 +326,74 @@ impl Lanes for Neon {
         }
     }
 
+    #[inline(always)]
+    unsafe fn f_from_f16(p: *const u16) -> [f32; 8] {
+        let mut out = [0.0f32; 8];
+        let (odd0, odd1): (u32, u32);
+        // Exponents are 112 less than those of `f32`, all fields 13 bits lower.
+        // Zeros, denormals, infinities and NaN are otherwise.
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vld1.16 {{d16, d17}}, [{p}]",
+                "vmov.i16 q9, #0x7c00",
+                "vand q10, q8, q9",
+                "vceq.i16 q11, q10, q9",
+                "vceq.i16 q10, q10, #0",
+                "vorr q10, q10, q11",
+                "vorr d20, d20, d21",
+                "vmov {odd0}, {odd1}, d20",
+                "vmov.i16 q9, #0x8000",
+                "vand q11, q8, q9",
+                "vbic q8, q8, q9",
+                "vshll.u16 q12, d16, #13",
+                "vshll.u16 q13, d17, #13",
+                "vmov.i32 q9, #0x38000000",
+                "vadd.i32 q12, q12, q9",
+                "vadd.i32 q13, q13, q9",
+                "vshll.i16 q14, d22, #16",
+                "vshll.i16 q15, d23, #16",
+                "vorr q12, q12, q14",
+                "vorr q13, q13, q15",
+                "vst1.32 {{d24-d27}}, [{out}]",
+                p = in(reg) p,
+                out = in(reg) out.as_mut_ptr(),
+                odd0 = out(reg) odd0,
+                odd1 = out(reg) odd1,
+                out("d16") _, out("d17") _, out("d18") _, out("d19") _,
+                out("d20") _, out("d21") _, out("d22") _, out("d23") _,
+                out("d24") _, out("d25") _, out("d26") _, out("d27") _,
+                out("d28") _, out("d29") _, out("d30") _, out("d31") _,
+                options(nostack, preserves_flags)
+            );
+            if odd0 | odd1 != 0 {
+                out = p.cast::<[u16; 8]>().read_unaligned().map(f16_to_f32);
+            }
+        }
+        out
+    }
+
     portable_scales!();
     portable_f32!();
 }
 
 crate::kernels::stamp!(Neon, crate::kernels::Isa::Neon, matmul);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_converts_beside_any_other() {
+        if !crate::kernels::testing::caps().neon {
+            return;
+        }
+        for h in 0..=u16::MAX {
+            // Beside halves that are common, so that both ways are taken.
+            let eight = [h, 0x3c00, 0xb800, h ^ 1, 0x0400, 0x7bff, 0xc001, h];
+            // SAFETY: the CPU has NEON; eight numbers.
+            let got = unsafe { Neon::f_from_f16(eight.as_ptr()) };
+            assert_eq!(got.map(f32::to_bits), eight.map(|h| f16_to_f32(h).to_bits()), "{h:#06x}");
+        }
+    }
+}

@@ -389,7 +389,8 @@ unsafe fn ask_ahead<B: Block>(w: *const u8) {
 #[inline(always)]
 unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize, e: &mut Exchange) -> [f32; 2] {
     let bytes = const { B::FORMAT.block_bytes() };
-    let mut acc = [[0.0f32; 8]; 2];
+    // Apart, they are cleared without a call.
+    let (mut acc0, mut acc1) = ([0.0f32; 8], [0.0f32; 8]);
     let mut w = w;
     // SAFETY: as many blocks as there are in a row. Asking ahead is harmless.
     unsafe {
@@ -412,14 +413,15 @@ unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize, e: &mut E
                 if matches!(B::MIN, Min::Groups) {
                     v -= half(B::D + 2) * dx * e.sums[r][1] as f32;
                 }
-                acc[r][b % 8] += v;
+                let acc = if r == 0 { &mut acc0 } else { &mut acc1 };
+                acc[b % 8] += v;
                 w[r] = w[r].add(bytes);
             }
             x = x.add(256);
             sums = sums.add(16);
         }
     }
-    acc.map(|a| ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])))
+    [acc0, acc1].map(|a| ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])))
 }
 
 /// Rows `rows` of the product `p` for token `t`, in a format that this `knows`.
