@@ -277,8 +277,10 @@ unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(unpack: &Unpack, at: &mut Cur
             Format::Q5K => q5_k::<M>(unpack, w, x.cast(), sums),
             Format::Q6K => q6_k::<M>(w, x.cast(), sums),
             _ => {
-                let both = w.map(|w| B::dot::<M, 1>(w, [x], [sums]));
-                Sums { dot: both.map(|(dot, _)| dot[0]), min: both.map(|(_, min)| min[0]) }
+                // No closure: it would be a function without the CPU features.
+                let ([dot0], [min0]) = B::dot::<M, 1>(w[0], [x], [sums]);
+                let ([dot1], [min1]) = B::dot::<M, 1>(w[1], [x], [sums]);
+                Sums { dot: [dot0, dot1], min: [min0, min1] }
             }
         };
         if !matches!(B::FORMAT, Format::Q4K) {
