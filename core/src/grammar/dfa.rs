@@ -211,8 +211,8 @@ fn least_after(place: u16, sure: u8, to: impl Fn(u8) -> u16) -> u8 {
 fn compact(out: &mut Builder<'_>, states: usize, arcs: usize, work: &mut [State]) -> Option<u16> {
     let count = out.states.len - states;
     let mut kept = states;
-    for (i, work) in work[..count].iter_mut().enumerate() {
-        let live = out.states.all[states + i].left != u32::MAX;
+    for (state, work) in out.states.all[states..states + count].iter().zip(work.iter_mut()) {
+        let live = state.left != u32::MAX;
         work.moved = if live { kept as u32 } else { u32::MAX };
         kept += usize::from(live);
     }

@@ -307,3 +307,78 @@ impl Machine for Numbers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::format;
+    use std::string::{String, ToString};
+
+    fn accepts(numbers: &Numbers, text: &str) -> bool {
+        let key = text.bytes().try_fold(numbers.start(), |key, b| numbers.step(&key, b));
+        key.is_some_and(|key| numbers.accepts(&key))
+    }
+
+    /// `hundredths` as a decimal number.
+    fn decimal(hundredths: i64) -> String {
+        let sign = if hundredths < 0 { "-" } else { "" };
+        let size = hundredths.unsigned_abs();
+        let text = format!("{sign}{}.{:02}", size / 100, size % 100);
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    }
+
+    #[test]
+    fn numbers_are_read_whatever_their_form() {
+        for (a, b) in [
+            ("100", "1e2"),
+            ("0.05", "5E-2"),
+            ("-12.5", "-125e-1"),
+            ("0", "-0.00"),
+            ("1", "1.0"),
+            ("0", "0e9"),
+        ] {
+            assert_eq!(Decimal::read(a), Decimal::read(b), "{a} {b}");
+        }
+        for (text, want) in [("2.5", Some((25, 1))), ("-1", None), ("1e3", Some((1000, 0)))] {
+            assert_eq!(Decimal::read(text).and_then(|d| d.scaled()), want, "{text}");
+        }
+        for text in ["1e41", "1e99999999999", "1234567890123456789012345"] {
+            assert_eq!(Decimal::read(text), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_are_kept(
+            low in prop::option::of(-2000i64..2000),
+            high in prop::option::of(-2000i64..2000),
+            out in any::<(bool, bool)>(),
+            integer: bool,
+            divisor in prop::option::of(1u64..60),
+            values in prop::collection::vec(-3000i64..3000, 1..200),
+        ) {
+            let bound = |b: Option<i64>, out| b.map(|b| (Decimal::read(&decimal(b)).unwrap(), out));
+            // Hundredths: a divisor of 25 is 0.25.
+            let numbers = Numbers {
+                integer,
+                low: bound(low, out.0),
+                high: bound(high, out.1),
+                divisor: divisor.and_then(|d| Decimal::read(&decimal(d as i64)).unwrap().scaled()),
+            };
+            for v in values {
+                let above = low.is_none_or(|l| v > l || v == l && !out.0);
+                let below = high.is_none_or(|h| v < h || v == h && !out.1);
+                let whole = divisor.is_none_or(|d| v % d as i64 == 0) && (!integer || v % 100 == 0);
+                let want = above && below && whole;
+                prop_assert_eq!(accepts(&numbers, &decimal(v)), want, "{} in {:?}", decimal(v), numbers);
+            }
+        }
+
+        #[test]
+        fn orders_are_those_of_the_numbers(a in -5000i64..5000, b in -5000i64..5000) {
+            let read = |v| Decimal::read(&decimal(v)).unwrap();
+            prop_assert_eq!(read(a).compare(&read(b)), a.cmp(&b));
+        }
+    }
+}

@@ -323,8 +323,6 @@ fn small_limits_are_errors() {
             depth: 8,
             threads: 4,
         };
-        let memory =
-            Memory::lay_out(&mut leaked(|p| Memory::lay_out(p, &limits).map(drop)), &limits).unwrap();
         let mut scratch =
             Scratch::lay_out(&mut leaked(|p| Scratch::lay_out(p, &limits).map(drop)), &limits).unwrap();
         for (schema, ..) in CASES {
@@ -332,7 +330,6 @@ fn small_limits_are_errors() {
                 assert!(matches!(e.why, Why::Limit { .. }), "{schema}: {e}");
             }
         }
-        let _ = memory;
     }
     let nothing = Memory::lay_out(&mut MemoryPlan::new(), &Limits::default()).unwrap();
     let mut scratch = Scratch::lay_out(&mut MemoryPlan::new(), &Limits::default()).unwrap();

@@ -7,7 +7,8 @@ use crate::grammar::dfa::{self, Machine};
 use crate::grammar::formats;
 use crate::grammar::json::{Kind as Json, Text};
 use crate::grammar::program::{INSIDE, Kind, Member, NONE, Node, Order};
-use crate::grammar::regex::{Programs, Strings};
+use crate::grammar::regex::Programs;
+use crate::grammar::strings::Strings;
 
 /// In `Compiler::plain`, after the formats.
 const ANY_INTEGER: usize = formats::COUNT;
