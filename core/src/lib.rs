@@ -9,7 +9,8 @@
 //! - [`gguf`]: model files, from alleged to proven.
 //! - [`model`]: architectures as data, the layer step, the KV cache.
 //! - [`text`]: tokenizers. [`sample`]: choosing the next token. [`generate`]: one
-//!   after another.
+//!   after another. [`grammar`]: text that keeps to a schema. [`chat`]:
+//!   conversations.
 //!
 //! # Promises
 //! - Nothing here allocates; all memory comes from the caller's [`arena::Arena`].
@@ -27,6 +28,7 @@ compile_error!("GGUF files are read in place: only little-endian targets work");
 
 pub mod arena;
 mod cast;
+pub mod chat;
 pub mod generate;
 pub mod gguf;
 pub mod grammar;
