@@ -18,6 +18,7 @@ mod write;
 pub use calls::{Broken, Part, Parts, parse};
 pub use style::Style;
 pub use syntax::CallGrammar;
+pub use write::describe_tools;
 
 use core::fmt;
 
