@@ -6,6 +6,7 @@
 //! two tools is an [`Turn::Assistant`] followed by two [`Turn::Call`]s. A
 //! [`Template`] writes it as the text that a model was trained on.
 
+mod bare;
 mod calls;
 mod gemma;
 mod json;

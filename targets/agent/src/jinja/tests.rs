@@ -190,9 +190,9 @@ fn built_in_styles_write_what_templates_write() {
         Turn::Assistant("   I am an assistant   "),
         Turn::User("Another question"),
     ];
-    for i in 0..FAMILIES.len() {
+    for (i, &(source, ..)) in FAMILIES.iter().enumerate() {
         let (template, style) = family(i);
-        assert_eq!(Style::detect(FAMILIES[i].0), Some(style));
+        assert_eq!(Style::detect(source), Some(style));
         assert_eq!(template.syntax(), style.syntax(), "{style}");
         assert!(template.knows.system, "{style}");
         for part in [&turns[..], &turns[1..], &turns[..2], &turns[1..2]] {
@@ -391,7 +391,7 @@ fn private_characters_of_texts_remain() {
     let text = render(&template, &[], &turns);
     assert!(text.contains(odd) && text.contains(json));
     let everything: String = (0xf_0000u32..=0x10_ffff).filter_map(char::from_u32).collect();
-    let error = template.run(&[], &[Turn::User(&*everything)].as_slice()).err().unwrap();
+    let error = template.run(&[], &[Turn::User(&everything)].as_slice()).err().unwrap();
     assert!(error.message.contains("all characters"));
 }
 
@@ -467,5 +467,23 @@ proptest! {
         prop_assume!(!user.trim().is_empty());
         let turns = [Turn::System(&system), Turn::User(&user)];
         prop_assert_eq!(render(&template, &[], &turns), render(&style, &[], &turns));
+    }
+
+    #[test]
+    fn any_template_works_or_says_why(pieces in prop::collection::vec(prop::sample::select(vec![
+        "{{ ", " }}", "{% ", " %}", "{%- ", "-%}", "for m in messages", "endfor", "if ", "endif", "else", "set x = ",
+        "m.content", "messages", "[0]", "[::-1]", "['role']", " | ", "trim", "tojson", "length", "list", "sort",
+        "join(x)", "x", " ~ ", " + ", " * 3", "'a'", "1", "(", ")", "namespace(x=1)", ".split('</think>')", "\n",
+        "macro f(x)", "endmacro", "f(x)", "raise_exception('no')", "strftime_now('%Y')", "is defined", " in ", "{", "}",
+        "{#", "#}", "loop.last", "break", "not ", "tools", "none", "é", ".items()", ".count(", "selectattr('role')",
+    ]), 0..24)) {
+        let source = pieces.concat();
+        match JinjaTemplate::new(&source, "<s>", "</s>") {
+            Ok(template) => {
+                let mut text = String::new();
+                let _ = template.render(&TOOLS, &CALLS.as_slice(), &mut Plain(&mut text));
+            }
+            Err(error) => prop_assert!(!error.message.is_empty() && !error.message.contains("panic"), "{}", error),
+        }
     }
 }
