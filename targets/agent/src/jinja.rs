@@ -290,13 +290,18 @@ impl Template for JinjaTemplate {
 /// How the model writes calls, by the marks in its template.
 fn detect_syntax(source: &str, tools: bool) -> CallSyntax {
     let has = |mark: &str| source.contains(mark);
+    if !tools {
+        // Ours, which must be what the model is then told.
+        let hermes = has("<tool_call>") || has("<|im_start|>");
+        return if hermes { CallSyntax::Hermes } else { CallSyntax::Json };
+    }
     if has("<start_function_call>") {
         CallSyntax::FunctionGemma
     } else if has("[TOOL_CALLS]") {
         CallSyntax::Mistral
-    } else if has("<tool_call>") || !tools && has("<|im_start|>") {
+    } else if has("<tool_call>") {
         CallSyntax::Hermes
-    } else if tools && has("<|start_header_id|>") {
+    } else if has("<|start_header_id|>") {
         CallSyntax::Llama3
     } else {
         CallSyntax::Json
