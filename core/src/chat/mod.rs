@@ -6,6 +6,21 @@
 //! two tools is an [`Turn::Assistant`] followed by two [`Turn::Call`]s. A
 //! [`Template`] writes it as the text that a model was trained on.
 
+mod bare;
+mod calls;
+mod gemma;
+mod json;
+mod style;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use calls::{Broken, Part, Parts, parse};
+pub use style::Style;
+pub use syntax::CallGrammar;
+pub use write::describe_tools;
+
 use core::fmt;
 
 /// A tool as a model sees it.
@@ -69,11 +84,47 @@ impl Turns for [Turn<'_>] {
     }
 }
 
+impl<T: Turns + ?Sized> Turns for &T {
+    fn each(&self, each: &mut dyn FnMut(Turn<'_>) -> fmt::Result) -> fmt::Result {
+        (**self).each(each)
+    }
+}
+
+/// Where the text of a conversation goes, in pieces whose origin is told apart:
+/// what people, tools and models said must never be read as control tokens,
+/// whatever it looks like.
+///
+/// Pieces that follow each other are one text: a tokenizer may cut it only where
+/// a control token stands, not where `text` ends and the next begins.
+pub trait Out {
+    /// Text of the template's own, in which control tokens such as `<|im_end|>`
+    /// are to be read as such.
+    fn control(&mut self, s: &str) -> fmt::Result;
+
+    /// Text in which nothing is a control token.
+    fn text(&mut self, s: &str) -> fmt::Result;
+}
+
+/// Writes both kinds of pieces alike, for people to read.
+pub struct Plain<'w>(pub &'w mut dyn fmt::Write);
+
+impl Out for Plain<'_> {
+    fn control(&mut self, s: &str) -> fmt::Result {
+        self.0.write_str(s)
+    }
+
+    fn text(&mut self, s: &str) -> fmt::Result {
+        self.0.write_str(s)
+    }
+}
+
 /// How a model reads conversations.
 pub trait Template {
     /// Writes the text of a conversation that the assistant is to go on with, up
-    /// to where its answer begins. Control tokens appear as their texts, as in
-    /// `<|im_end|>`; whoever tokenizes it reads them as such.
+    /// to where its answer begins.
+    ///
+    /// The text begins with the model's BOS where its family's template has it so;
+    /// who tokenizes it adds none if it does.
     ///
     /// Errs where `out` errs, and where the template itself fails; what it has
     /// written by then is of no use.
@@ -81,7 +132,7 @@ pub trait Template {
         &self,
         tools: &[ToolSpec<'_>],
         turns: &dyn Turns,
-        out: &mut dyn fmt::Write,
+        out: &mut dyn Out,
     ) -> Result<(), TemplateError>;
 
     /// How the model writes calls.
