@@ -495,6 +495,9 @@ proptest! {
             }
             let due = matches!(agent.step(), Step::Calls) || !matches!(agent.step(), Step::Think { .. } | Step::Done(_) | Step::Idle);
             let midway = matches!(agent.step(), Step::Think { .. });
+            // An answer is asked for only where all before is in order.
+            let asked = midway && before.0 != agent.step();
+            prop_assert!(!asked || whole(agent.log(), false), "{:?}", turns(agent.log()));
             prop_assert!(agent.steps() <= steps);
             prop_assert!(whole(agent.log(), due || midway), "{:?}", turns(agent.log()));
             if let Step::Done(outcome) = agent.step() {
