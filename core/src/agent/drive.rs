@@ -1,6 +1,7 @@
 //! A whole request in one call, for programs with one thread.
 
-use super::machine::{Agent, AgentError, End, Outcome, Step};
+use super::doors::{AgentError, End, Outcome, Step};
+use super::machine::Agent;
 use super::registry::Registry;
 use crate::chat::{ToolSpec, Turns};
 

@@ -56,6 +56,7 @@
 mod arguments;
 mod check;
 mod cut;
+mod doors;
 mod drive;
 mod json;
 mod log;
@@ -67,9 +68,10 @@ mod tests;
 
 pub use arguments::{ArgumentError, ArgumentWhy, Arguments, Elements, Key, Members, Value};
 pub use check::Refusal;
+pub use doors::{AgentError, Bounds, CallView, Door, End, Outcome, Step};
 pub use drive::{Heard, Model, Read, run};
 pub use json::NotJson;
 pub use log::{CallId, Log, LogFull};
-pub use machine::{Agent, AgentError, Bounds, CallView, Door, End, Outcome, Step};
+pub use machine::Agent;
 pub use registry::{Entry, Failed, Ran, Registry, RunError, Tool, specs};
 pub use slot::MOST_CALLS;
