@@ -44,6 +44,9 @@ pub(crate) trait Lanes: Copy + 'static {
     /// sixteen of the other in turn, as [`PairLanes`] want them.
     const PAIRED: bool = false;
 
+    /// Whether there are registers for the sums of two heads of attention.
+    const PAIR_HEADS: bool = true;
+
     // Bytes.
 
     /// 32 bytes from memory.
@@ -141,6 +144,14 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn f_pow2(a: Self::F) -> Self::F;
     /// `((a0+a4)+(a2+a6)) + ((a1+a5)+(a3+a7))`.
     unsafe fn f_sum(a: Self::F) -> f32;
+    /// The sums of four vectors, each as `f_sum` has it.
+    #[inline(always)]
+    unsafe fn f_sums(a: [Self::F; 4], out: *mut f32) {
+        for (i, a) in a.into_iter().enumerate() {
+            // SAFETY: there is room for four.
+            unsafe { out.add(i).write(Self::f_sum(a)) }
+        }
+    }
     /// The lanes as numbers.
     unsafe fn f_from_i(a: Self::I) -> Self::F;
     /// Eight `i16` from memory.

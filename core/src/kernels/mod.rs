@@ -30,7 +30,7 @@ mod testing;
 
 use core::ops::Range;
 
-use generic::attend::Head;
+use generic::attend::Heads;
 pub use generic::attend::{MAX_HEAD_DIM, PAGE};
 use generic::matmul::{Operand, Product};
 pub use rows::{Rows, for_each_row};
@@ -85,7 +85,7 @@ struct Table {
     add: unsafe fn(*mut f32, *const f32, usize),
     silu_mul: unsafe fn(*mut f32, *const f32, usize),
     to_f16: unsafe fn(*const f32, *mut u16, usize),
-    attend: unsafe fn(&Head),
+    attend: unsafe fn(&Heads),
 }
 
 /// Wraps every generic function for one [`lanes::Lanes`] in a function that has
@@ -153,7 +153,7 @@ macro_rules! stamp {
                 unsafe { steps::to_f16::<$lanes>(x, out, n) }
             }
             $(#[$feature])?
-            unsafe fn attend(h: &attend::Head) {
+            unsafe fn attend(h: &attend::Heads) {
                 // SAFETY: as above.
                 unsafe { attend::attend::<$lanes>(h) }
             }
@@ -332,27 +332,29 @@ impl Kernels {
         unsafe { (self.0.to_f16)(x.as_ptr(), out.as_mut_ptr(), x.len()) }
     }
 
-    /// out = softmax(q·K / sqrt(d)) · V over the first `tokens` rows of `kv`,
-    /// with d = `q.len()`.
+    /// out = softmax(q·K / sqrt(d)) · V over the first `tokens` rows of `kv`, with
+    /// d = `kv.head_dim`, for each of the heads whose queries are in `q`.
     pub fn attend(&self, q: &[f32], kv: &HeadPages<'_>, tokens: usize, out: &mut [f32]) {
-        let row = q.len().next_multiple_of(8);
-        assert!(q.len() == out.len() && q.len() <= MAX_HEAD_DIM && tokens > 0);
+        let (head_dim, row) = (kv.head_dim, kv.head_dim.next_multiple_of(8));
+        assert!(q.len() == out.len() && (1..=MAX_HEAD_DIM).contains(&head_dim) && tokens > 0);
+        assert!(q.len().is_multiple_of(head_dim), "part of a head");
         let (last_page, last_row) = ((tokens - 1) / PAGE, (tokens - 1) % PAGE);
         assert!(last_page == 0 || kv.page_stride >= PAGE * row, "pages overlap");
         let end = last_page.checked_mul(kv.page_stride).and_then(|at| at.checked_add((last_row + 1) * row));
         assert!(end.is_some_and(|end| kv.k.len() >= end && kv.v.len() >= end), "tokens past the pages");
-        let head = Head {
+        let heads = Heads {
             q: q.as_ptr(),
+            count: q.len() / head_dim,
             k: kv.k.as_ptr(),
             v: kv.v.as_ptr(),
             page_stride: kv.page_stride,
-            head_dim: q.len(),
+            head_dim,
             tokens,
             out: out.as_mut_ptr(),
         };
         // SAFETY: features as above; the furthest element read was just
         // checked, and all of an earlier page lies below the next one's start.
-        unsafe { (self.0.attend)(&head) }
+        unsafe { (self.0.attend)(&heads) }
     }
 }
 
@@ -368,6 +370,8 @@ pub struct HeadPages<'a> {
     pub v: &'a [u16],
     /// Elements from one page to the next.
     pub page_stride: usize,
+    /// Numbers in a key or value.
+    pub head_dim: usize,
 }
 
 /// Activations in the form that a weight format wants.

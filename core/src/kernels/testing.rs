@@ -372,6 +372,7 @@ struct Cache {
     elements: Vec<u16>,
     row: usize,
     page_stride: usize,
+    head_dim: usize,
 }
 
 impl Cache {
@@ -384,10 +385,15 @@ impl Cache {
                 *x = half::f16::from_f32_const(r.unit() * 2.0).to_bits();
             }
         }
-        Self { elements, row, page_stride }
+        Self { elements, row, page_stride, head_dim }
     }
     fn head(&self) -> HeadPages<'_> {
-        HeadPages { k: &self.elements, v: &self.elements[PAGE * self.row..], page_stride: self.page_stride }
+        HeadPages {
+            k: &self.elements,
+            v: &self.elements[PAGE * self.row..],
+            page_stride: self.page_stride,
+            head_dim: self.head_dim,
+        }
     }
     fn value(&self, t: usize, i: usize, v: bool) -> f64 {
         let at = t / PAGE * self.page_stride + usize::from(v) * PAGE * self.row + t % PAGE * self.row + i;
@@ -410,6 +416,16 @@ fn attention_agrees_bit_for_bit_and_with_f64() {
             let mut got = vec![0.0; head_dim];
             set.attend(&q, &cache.head(), tokens, &mut got);
             assert_eq!(bits(&want), bits(&got), "{} {head_dim} {tokens}", set.isa().name());
+            // Heads together as alone.
+            let five: Vec<f32> =
+                (0..5).flat_map(|h| q.iter().map(move |x| x * (1.0 - 0.2 * h as f32))).collect();
+            let mut got = vec![0.0; five.len()];
+            set.attend(&five, &cache.head(), tokens, &mut got);
+            for (q, got) in five.chunks(head_dim).zip(got.chunks(head_dim)) {
+                let mut want = vec![0.0; head_dim];
+                k.attend(q, &cache.head(), tokens, &mut want);
+                assert_eq!(bits(&want), bits(got), "{} {head_dim} {tokens}", set.isa().name());
+            }
         }
         let scores: Vec<f64> = (0..tokens)
             .map(|t| {

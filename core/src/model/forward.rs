@@ -149,13 +149,19 @@ impl<'a> Buffers<'a> {
     /// a = attention of every query head of every token.
     fn attend(&mut self, s: &Step<'_, '_>, kv: &KvCache<'_>, index: usize, n: usize) {
         let (heads, dim) = (s.config.heads, s.config.head_dim);
-        let per_kv_head = heads / s.config.kv_heads;
+        let sharing = heads / s.config.kv_heads;
+        // Heads that share keys and values read them together, as long as there
+        // is work for everyone.
+        let mut unit = sharing;
+        while unit % 2 == 0 && n * heads / unit < 2 * s.workers.count() {
+            unit /= 2;
+        }
         let (q, _, _) = split_qkv(self.b, s.config, n);
-        let out = (Rows::new(&mut self.a[..n * heads * dim], dim), Rows::new(q, dim));
-        for_each_row(s.workers, out, &|i, (out, q): (&mut [f32], &mut [f32])| {
-            let (t, head) = (i / heads, i % heads);
+        let out = Rows::new(&mut self.a[..n * heads * dim], unit * dim);
+        for_each_row(s.workers, (out, Rows::new(q, unit * dim)), &|i, (out, q): (&mut [f32], &mut [f32])| {
+            let (t, first) = (i * unit / heads, i * unit % heads);
             let seen = s.position + t + 1;
-            s.kernels.attend(q, &kv.head(index, head / per_kv_head), seen, out);
+            s.kernels.attend(q, &kv.head(index, first / sharing), seen, out);
         });
     }
 

@@ -62,6 +62,11 @@ impl<'a> KvCache<'a> {
         let page_len = self.page_len();
         let layer = &self.data[layer * self.pages * page_len..][..self.pages * page_len];
         let at = head * PAGE * self.row;
-        HeadPages { k: &layer[at..], v: &layer[page_len / 2 + at..], page_stride: page_len }
+        HeadPages {
+            k: &layer[at..],
+            v: &layer[page_len / 2 + at..],
+            page_stride: page_len,
+            head_dim: self.head_dim,
+        }
     }
 }

@@ -242,6 +242,22 @@ macro_rules! neon_shared {
             }
         }
         #[inline(always)]
+        unsafe fn f_sums(a: [Self::F; 4], out: *mut f32) {
+            unsafe {
+                let [a, b, c, d] = [
+                    vreinterpretq_f64_f32(vaddq_f32(a[0].0, a[0].1)),
+                    vreinterpretq_f64_f32(vaddq_f32(a[1].0, a[1].1)),
+                    vreinterpretq_f64_f32(vaddq_f32(a[2].0, a[2].1)),
+                    vreinterpretq_f64_f32(vaddq_f32(a[3].0, a[3].1)),
+                ];
+                let (ab, ab2) = (vzip1q_f64(a, b), vzip2q_f64(a, b));
+                let (cd, cd2) = (vzip1q_f64(c, d), vzip2q_f64(c, d));
+                let ab = vaddq_f32(vreinterpretq_f32_f64(ab), vreinterpretq_f32_f64(ab2));
+                let cd = vaddq_f32(vreinterpretq_f32_f64(cd), vreinterpretq_f32_f64(cd2));
+                vst1q_f32(out, vpaddq_f32(ab, cd));
+            }
+        }
+        #[inline(always)]
         unsafe fn f_from_i(a: Self::I) -> Self::F {
             unsafe { (vcvtq_f32_s32(a.0), vcvtq_f32_s32(a.1)) }
         }

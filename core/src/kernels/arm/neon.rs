@@ -91,6 +91,8 @@ macro_rules! products {
 }
 
 impl Lanes for Neon {
+    /// Sixteen registers of 128 bits hold the sums of one.
+    const PAIR_HEADS: bool = false;
     type B = [D; 4];
     type Acc = D;
 

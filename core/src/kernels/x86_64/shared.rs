@@ -231,6 +231,20 @@ macro_rules! avx2_shared {
             }
         }
         #[inline(always)]
+        unsafe fn f_sums(a: [__m256; 4], out: *mut f32) {
+            unsafe {
+                let [a, b, c, d] = [
+                    _mm_add_ps(_mm256_castps256_ps128(a[0]), _mm256_extractf128_ps::<1>(a[0])),
+                    _mm_add_ps(_mm256_castps256_ps128(a[1]), _mm256_extractf128_ps::<1>(a[1])),
+                    _mm_add_ps(_mm256_castps256_ps128(a[2]), _mm256_extractf128_ps::<1>(a[2])),
+                    _mm_add_ps(_mm256_castps256_ps128(a[3]), _mm256_extractf128_ps::<1>(a[3])),
+                ];
+                let ab = _mm_add_ps(_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+                let cd = _mm_add_ps(_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+                _mm_storeu_ps(out, _mm_add_ps(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)));
+            }
+        }
+        #[inline(always)]
         unsafe fn f_from_i(a: __m256i) -> __m256 {
             unsafe { _mm256_cvtepi32_ps(a) }
         }
