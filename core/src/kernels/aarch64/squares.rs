@@ -39,6 +39,19 @@ const COLUMNS: usize = 256;
 /// 32 bytes.
 type Bytes = (uint8x16_t, uint8x16_t);
 
+/// Runs `$body` with the constant `$t` bound to each number below `$n`, at most 8.
+/// A loop would be unrolled or not as the compiler likes, and what it indexes
+/// kept in memory where it is not.
+macro_rules! for_each {
+    ($t:ident < $n:ident $body:block) => { for_each!($t < $n $body, 0 1 2 3 4 5 6 7) };
+    ($t:ident < $n:ident $body:block, $($v:literal)*) => {$(
+        if $v < $n {
+            const $t: usize = $v;
+            $body
+        }
+    )*};
+}
+
 /// Computes rows `rows` of the product `p` for whole pairs of tokens; returns how
 /// many tokens those are.
 ///
@@ -92,8 +105,7 @@ struct Split {
 type Sums<const T: usize> = [[float32x4_t; T]; 8];
 
 /// Rows `row..row + n` with `T` pairs of tokens from `first` on; returns how many
-/// tokens that is. A function of its own: each wants all registers.
-#[inline(never)]
+/// tokens that is.
 #[target_feature(enable = "neon,dotprod,i8mm")]
 unsafe fn tile<F: Scaled, const T: usize>(p: &Product, row: usize, n: usize, first: usize) -> usize {
     let (len, bytes) = const { (F::FORMAT.block_len(), F::FORMAT.block_bytes()) };
@@ -269,7 +281,7 @@ struct Dot<const T: usize> {
     /// Both rows' scales twice, for each [`Decode::PER`] sixteens.
     ///
     /// [`Decode::PER`]: crate::kernels::generic::decode::Decode::PER
-    s: [int32x4_t; 16],
+    s: *const int32x4_t,
     per: usize,
     /// What weights are stored too large by.
     offset: u8,
@@ -295,10 +307,10 @@ impl<const T: usize> Sink<Dotprod, 1> for Dot<T> {
     unsafe fn sixteen(&mut self, h: usize, w: [Bytes; 1]) {
         // SAFETY: the activations are a block's.
         unsafe {
-            let (w, s, x) = (self.signed(w[0]), self.s[h], &*self.x.add(h));
-            for t in 0..T {
-                self.sum[t] = mla(self.sum[t], sixteen(vdupq_n_s32(0), w, x[t]), s);
-            }
+            let (w, s, x) = (self.signed(w[0]), *self.s.add(h), &*self.x.add(h));
+            for_each!(I < T {
+                self.sum[I] = mla(self.sum[I], sixteen(vdupq_n_s32(0), w, x[I]), s);
+            });
         }
     }
     #[inline(always)]
@@ -307,11 +319,14 @@ impl<const T: usize> Sink<Dotprod, 1> for Dot<T> {
         unsafe {
             let (v, w) = (self.signed(w[0][0]), self.signed(w[1][0]));
             let (x, y) = (&*self.x.add(2 * g), &*self.x.add(2 * g + 1));
-            for t in 0..T {
-                let from = if self.per == 0 { self.sum[t] } else { vdupq_n_s32(0) };
-                let sum = sixteen(sixteen(from, v, x[t]), w, y[t]);
-                self.sum[t] = if self.per == 0 { sum } else { mla(self.sum[t], sum, self.s[g]) };
-            }
+            for_each!(I < T {
+                if self.per == 0 {
+                    self.sum[I] = sixteen(sixteen(self.sum[I], v, x[I]), w, y[I]);
+                } else {
+                    let sum = sixteen(sixteen(vdupq_n_s32(0), v, x[I]), w, y[I]);
+                    self.sum[I] = mla(self.sum[I], sum, *self.s.add(g));
+                }
+            });
         }
     }
 }
@@ -381,24 +396,21 @@ unsafe fn spread(v: Bytes) -> [int32x4_t; 8] {
     }
 }
 
-/// The scales of weights, in the order of groups.
+/// Writes the scales of weights in the order of groups: 16, or 8, or none.
 #[inline(always)]
-unsafe fn scales<F: Scaled>(two: &Two<Dotprod>) -> [int32x4_t; 16] {
-    // SAFETY: NEON is part of the architecture.
+unsafe fn scales<F: Scaled>(two: &Two<Dotprod>, to: *mut int32x4_t) {
+    // SAFETY: the room is for sixteen.
     unsafe {
-        let mut s = [vdupq_n_s32(0); 16];
-        if F::PER > 0 {
-            let even = spread(two.s[0]);
-            let odd = if F::PER == 1 { spread(two.s[1]) } else { even };
+        if F::PER == 0 {
+            return;
+        }
+        for v in 0..if F::PER == 1 { 2 } else { 1 } {
+            let s = spread(two.s[v]);
             for i in 0..8 {
-                if F::PER == 1 {
-                    (s[2 * i], s[2 * i + 1]) = (even[i], odd[i]);
-                } else {
-                    s[i] = even[i];
-                }
+                let at = if F::PER == 1 { 2 * i + v } else { i };
+                to.add(at).write(s[i]);
             }
         }
-        s
     }
 }
 
@@ -463,24 +475,27 @@ unsafe fn block<F: Scaled, const T: usize>(
     unsafe {
         let two = F::two::<Dotprod>(w.a, w.b);
         let x = (&raw const (*step).x).cast::<[Bytes; T]>().add(k * const { F::FORMAT.block_len() / 16 });
-        let sum = [vdupq_n_s32(0); T];
-        let mut dot = Dot { sum, x, s: scales::<F>(&two), per: F::PER, offset };
+        // Not within `Dot`, which is to live in registers.
+        let mut s = MaybeUninit::<[int32x4_t; 16]>::uninit();
+        let s = s.as_mut_ptr().cast::<int32x4_t>();
+        scales::<F>(&two, s);
+        let mut dot = Dot { sum: [vdupq_n_s32(0); T], x, s, per: F::PER, offset };
         F::decode::<Dotprod, 1>(w, &mut dot);
         let (d, m) = heads::<F>(w);
         let groups = [as_bytes(two.m[0]), as_bytes(two.m[1])];
-        for t in 0..T {
-            let dx = (*step).d[k][t];
-            let mut v = vmulq_f32(vmulq_f32(d, dx), vcvtq_f32_s32(dot.sum[t]));
+        for_each!(I < T {
+            let dx = (*step).d[k][I];
+            let mut v = vmulq_f32(vmulq_f32(d, dx), vcvtq_f32_s32(dot.sum[I]));
             match F::MIN {
                 Min::None | Min::Offset(_) => {}
                 Min::Groups => {
-                    let sum = vcvtq_f32_s32(mins::<F>(&groups, &(*step).split[t]));
+                    let sum = vcvtq_f32_s32(mins::<F>(&groups, &(*step).split[I]));
                     v = vsubq_f32(v, vmulq_f32(vmulq_f32(m, dx), sum));
                 }
-                Min::Block => v = vaddq_f32(v, vmulq_f32(vmulq_f32(m, dx), (*step).sums[k][t])),
+                Min::Block => v = vaddq_f32(v, vmulq_f32(vmulq_f32(m, dx), (*step).sums[k][I])),
             }
-            acc[t] = vaddq_f32(acc[t], v);
-        }
+            acc[I] = vaddq_f32(acc[I], v);
+        });
     }
 }
 
