@@ -125,8 +125,9 @@ impl Emulator<'_> {
             let total: f64 = counts.values().sum();
             let ratio = *our_total.get_or_insert(total) / total;
             let (arch, isa) = (self.guest.arch, self.guest.isa);
+            let what = if args.count_prefill { "prompt token" } else { "token" };
             println!(
-                "{name:<10} {arch} {isa:<8} {:>9.3} million instructions a token; ours is {ratio:.3} times that",
+                "{name:<10} {arch} {isa:<8} {:>9.3} million instructions a {what}; ours is {ratio:.3} times that",
                 total / 1e6
             );
             let top = largest(&counts, args.functions);
