@@ -268,6 +268,28 @@ pub(crate) trait PanelLanes: Lanes {
     unsafe fn i_shl(a: Self::I, n: u32) -> Self::I;
 }
 
+/// The operations that read the scales of two blocks, one in each half of a
+/// vector (`generic/scales.rs`).
+///
+/// # Safety
+/// As for [`Lanes`].
+#[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "only some take several rows or blocks at once")
+)]
+pub(crate) trait TwoLanes: Lanes {
+    /// 16 bytes at `a`, then 16 at `b`.
+    unsafe fn two(a: *const u8, b: *const u8) -> Self::B;
+    /// The eight scales and eight minimums in the first 16 bytes of blocks of
+    /// Q4_K or Q5_K, as `i16`.
+    unsafe fn six_bits(v: Self::B) -> (Self::B, Self::B);
+    /// Bytes with even numbers as `i16`, then those with odd ones.
+    unsafe fn even_odd_i(v: Self::B) -> [Self::B; 2];
+    /// The first eight bytes of each half as `i16`.
+    unsafe fn first_i(v: Self::B) -> Self::B;
+}
+
 /// The operations of kernels that hold a block in each half of a vector
 /// (`generic/pair.rs`).
 ///
@@ -276,26 +298,17 @@ pub(crate) trait PanelLanes: Lanes {
 #[allow(clippy::missing_safety_doc, reason = "one contract for all, in the module's documentation")]
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    allow(dead_code, reason = "so far x86 alone takes several rows or blocks at once")
+    allow(dead_code, reason = "so far x86 alone takes several blocks of a row at once")
 )]
-pub(crate) trait PairLanes: Lanes {
+pub(crate) trait PairLanes: TwoLanes {
     /// A scale of each block.
     type P: Copy;
 
-    /// 16 bytes at `a`, then 16 at `b`.
-    unsafe fn two(a: *const u8, b: *const u8) -> Self::B;
     /// The first 16 of 32 bytes at `a` and at `b`, then the others.
     unsafe fn two_wide(a: *const u8, b: *const u8) -> (Self::B, Self::B);
     /// Of 32 bits at `a` and at `b`, bit `i` as 16 on weight `i`: the first
     /// sixteen of both, then the others.
     unsafe fn two_bits(a: *const u8, b: *const u8) -> (Self::B, Self::B);
-    /// The eight scales and eight minimums in the first 16 bytes of blocks of
-    /// Q4_K or Q5_K, as `i16`.
-    unsafe fn six_bits(v: Self::B) -> (Self::B, Self::B);
-    /// Bytes with even numbers as `i16`, then those with odd ones.
-    unsafe fn even_odd_i(v: Self::B) -> [Self::B; 2];
-    /// The first eight bytes of each half as `i16`.
-    unsafe fn first_i(v: Self::B) -> Self::B;
     /// The `i`th of eight `i16` of each half as the scale of weights of `bits`
     /// (see [`PanelLanes::dot16`]).
     unsafe fn pair_scale(bits: u32, v: Self::B, i: usize) -> Self::P;

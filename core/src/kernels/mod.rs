@@ -48,6 +48,8 @@ pub enum Isa {
     Neon,
     /// NEON with ARMv8.2 dot products.
     Dotprod,
+    /// NEON with ARMv8.6 matrix products of bytes as well.
+    I8mm,
     /// x86 AVX2 with F16C.
     Avx2,
     /// x86 AVX-512 VNNI.
@@ -56,7 +58,7 @@ pub enum Isa {
 
 impl Isa {
     /// Every instruction set, worst first.
-    pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Neon, Isa::Dotprod, Isa::Avx2, Isa::Avx512];
+    pub const ALL: [Isa; 6] = [Isa::Scalar, Isa::Neon, Isa::Dotprod, Isa::I8mm, Isa::Avx2, Isa::Avx512];
 
     /// The name people type.
     pub fn name(self) -> &'static str {
@@ -64,6 +66,7 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Neon => "neon",
             Isa::Dotprod => "dotprod",
+            Isa::I8mm => "i8mm",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
         }
@@ -89,11 +92,14 @@ struct Table {
 }
 
 /// Wraps every generic function for one [`lanes::Lanes`] in a function that has
-/// the CPU features, and gathers them in `KERNELS`.
+/// the CPU features, and gathers them in `KERNELS`; `TABLE` is for sets that
+/// share some of them.
 macro_rules! stamp {
     ($lanes:ty, $isa:expr, $driver:ident $(, #[$feature:meta])?) => {
         /// The table of this instruction set.
-        pub(in crate::kernels) static KERNELS: $crate::kernels::Table = {
+        pub(in crate::kernels) static KERNELS: $crate::kernels::Table = TABLE;
+
+        pub(in crate::kernels) const TABLE: $crate::kernels::Table = {
             use core::ops::Range;
             use $crate::kernels::generic::float::{Bf16, F16, F32};
             use $crate::kernels::generic::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
@@ -213,6 +219,8 @@ impl Kernels {
             Isa::Neon if caps.neon => Some(Self(&aarch64::NEON)),
             #[cfg(target_arch = "aarch64")]
             Isa::Dotprod if caps.neon && caps.dotprod => Some(Self(&aarch64::DOTPROD)),
+            #[cfg(target_arch = "aarch64")]
+            Isa::I8mm if caps.neon && caps.dotprod && caps.i8mm => Some(Self(&aarch64::I8MM)),
             #[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
             Isa::Neon if caps.neon => Some(Self(&arm::NEON)),
             #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 //! against the scalar set bit for bit, and against a naive `f64` reading of the
 //! formats that shares no code with the kernels.
 //!
-//! Set `KATYDID_REQUIRE_ISA=neon,dotprod` to fail when one of those is absent.
+//! Set `KATYDID_REQUIRE_ISA=neon,dotprod,i8mm` to fail when one of those is absent.
 
 use std::prelude::v1::*;
 use std::vec;
@@ -223,9 +223,9 @@ fn products_agree_bit_for_bit_and_with_the_naive_reading() {
         };
         for (case, &cols) in widths.iter().enumerate() {
             for fill in [Fill::Random, Fill::Extreme, Fill::Ones, Fill::Zeros] {
-                // Below, at and above what panels of rows and tiles of tokens hold.
+                // Below, at and above what panels and runs of rows and tiles of tokens hold.
                 let tokens = [1, 4, 3, 9, 1, 37][(case + fill as usize) % 6];
-                let rows = [1, 5, 17, 8][case % 4];
+                let rows = [1, 5, 35, 8][case % 4];
                 // One byte further on every other case: files may align to 1.
                 let mut bytes = vec![0; case % 2];
                 bytes.extend(weights(&mut r, format, rows, cols, fill));

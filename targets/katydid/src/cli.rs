@@ -7,7 +7,7 @@ use crate::verbs::{bench, eval, inspect, quantize, run, tokenize};
 /// LLM inference for boards that fit in a hand.
 #[derive(Parser)]
 #[command(name = "katydid", version, about, infer_subcommands = false, max_term_width = 100)]
-#[command(after_help = "Set KATYDID_ISA=scalar|neon|dotprod|avx2|avx512 to force an instruction set.")]
+#[command(after_help = "Set KATYDID_ISA=scalar|neon|dotprod|i8mm|avx2|avx512 to force an instruction set.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Count guest instructions per decoded token instead: aarch64, armv7 (needs qemu-user)
     #[arg(long, value_name = "ARCH,…", value_delimiter = ',')]
     pub(crate) count: Vec<String>,
+    /// Count those of a prompt token instead, in batches of 32
+    #[arg(long, requires = "count")]
+    pub(crate) count_prefill: bool,
     /// Functions to list where instructions are counted
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) functions: usize,

@@ -1,9 +1,9 @@
 //! `cargo xtask bench MODEL --count aarch64`: guest instructions per decoded
-//! token, for processors we have no machine of.
+//! token, or per prompt token, for processors we have no machine of.
 //!
 //! Programs run under QEMU with the plugin of `tools/icount`. Each runs twice,
-//! decoding a few tokens and more; the difference by the extra tokens is the
-//! cost of one, free of loading and of the prompt. Counts repeat exactly. They
+//! over a few tokens and more; the difference by the extra tokens is the cost of
+//! one, free of loading and of all else that both runs do. Counts repeat exactly. They
 //! say nothing of time: of cycles, caches or memory.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,10 @@ use crate::toolchain::Toolchain;
 use crate::{cmd, cross};
 
 /// Tokens decoded by the shorter and the longer run.
-const TOKENS: [usize; 2] = [8, 24];
+const DECODED: [usize; 2] = [8, 24];
+
+/// Tokens of the shorter and the longer prompt: whole batches.
+const PROMPT: [usize; 2] = [64, 128];
 
 /// A processor QEMU plays, and the instruction set of ours meant for it.
 struct Guest {
@@ -29,9 +32,10 @@ struct Guest {
     cpu: &'static str,
 }
 
-const GUESTS: [Guest; 3] = [
+const GUESTS: [Guest; 4] = [
     guest("aarch64", "neon", "aarch64-unknown-linux-gnu", "qemu-aarch64", "cortex-a72"),
     guest("aarch64", "dotprod", "aarch64-unknown-linux-gnu", "qemu-aarch64", "max,sve=off"),
+    guest("aarch64", "i8mm", "aarch64-unknown-linux-gnu", "qemu-aarch64", "max,sve=off"),
     guest("armv7", "neon", "armv7-unknown-linux-gnueabihf", "qemu-arm", "cortex-a7"),
 ];
 
@@ -78,8 +82,8 @@ pub(crate) fn main(args: &Args) -> Result<()> {
         );
     }
     let model = args.model.file_name().map(|n| n.to_string_lossy());
-    let record = json!({"machine": machine(), "model": model, "depth": args.depth, "tokens": TOKENS,
-        "instructions_per_token": results});
+    let record = json!({"machine": machine(), "model": model, "depth": args.depth, "tokens": tokens(args),
+        "prefill": args.count_prefill, "instructions_per_token": results});
     match &args.out {
         None => Ok(()),
         Some(out) => std::fs::write(out, format!("{record:#}\n")).with_context(|| out.display().to_string()),
@@ -121,8 +125,9 @@ impl Emulator<'_> {
             let total: f64 = counts.values().sum();
             let ratio = *our_total.get_or_insert(total) / total;
             let (arch, isa) = (self.guest.arch, self.guest.isa);
+            let what = if args.count_prefill { "prompt token" } else { "token" };
             println!(
-                "{name:<10} {arch} {isa:<8} {:>9.3} million instructions a token; ours is {ratio:.3} times that",
+                "{name:<10} {arch} {isa:<8} {:>9.3} million instructions a {what}; ours is {ratio:.3} times that",
                 total / 1e6
             );
             let top = largest(&counts, args.functions);
@@ -137,7 +142,7 @@ impl Emulator<'_> {
     }
 
     fn per_token(&self, name: &str, path: &Path, args: &Args) -> Result<Counts> {
-        let [fewer, more] = TOKENS;
+        let [fewer, more] = tokens(args);
         let less = self.count(name, path, args, fewer)?;
         let mut counts = self.count(name, path, args, more)?;
         for (function, n) in less {
@@ -149,7 +154,7 @@ impl Emulator<'_> {
         Ok(counts)
     }
 
-    /// Instructions of one whole run that decodes `n` tokens.
+    /// Instructions of one whole run over `n` tokens.
     fn count(&self, name: &str, path: &Path, args: &Args, n: usize) -> Result<Counts> {
         let out = cmd::target_dir("icount.txt");
         if out.exists() {
@@ -159,7 +164,8 @@ impl Emulator<'_> {
         c.args(["-cpu", self.guest.cpu, "-plugin"]);
         c.arg(format!("{},out={}", self.plugin.display(), out.display()));
         c.arg(path);
-        decode(&mut c, name, args, n)?;
+        let add = if args.count_prefill { prefill } else { decode };
+        add(&mut c, name, args, n)?;
         c.env("KATYDID_ISA", self.guest.isa);
         let done = c.output().with_context(|| {
             format!("cannot start {} with plugins\n  sudo apt-get install qemu-user", self.guest.emulator)
@@ -169,6 +175,24 @@ impl Emulator<'_> {
         }
         parse(&std::fs::read_to_string(&out).with_context(|| format!("{} counted nothing", cmd::show(&c)))?)
     }
+}
+
+/// Tokens of the shorter and the longer run.
+fn tokens(args: &Args) -> [usize; 2] {
+    if args.count_prefill { PROMPT } else { DECODED }
+}
+
+/// Adds the arguments that make a program read a prompt of `n` tokens on one
+/// thread, in the same batches.
+fn prefill(c: &mut Command, name: &str, args: &Args, n: usize) -> Result<()> {
+    let model = std::path::absolute(&args.model)?;
+    let numbers = numbers([("-p", n), ("-n", 0), ("-r", 1), ("-b", 32)]);
+    match name {
+        "katydid" => c.arg("bench").arg(model).args(numbers).args(["-j", "1"]),
+        "llama.cpp" => c.arg("-m").arg(model).args(numbers).args(["-ub", "32", "-t", "1", "--no-warmup"]),
+        other => bail!("no program called {other} counts a prompt: give llama.cpp"),
+    };
+    Ok(())
 }
 
 /// Adds the arguments that make a program decode `n` tokens on one thread.

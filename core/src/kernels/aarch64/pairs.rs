@@ -78,7 +78,7 @@ unsafe fn load(p: *const u8, at: usize) -> Bytes {
 
 /// Constants that unpack the headers of Q4_K and Q5_K.
 #[derive(Clone, Copy)]
-struct Unpack {
+pub(super) struct Unpack {
     low: uint8x16_t,
     top: uint8x16_t,
     shift: int8x16_t,
@@ -87,7 +87,7 @@ struct Unpack {
 
 impl Unpack {
     #[inline(always)]
-    unsafe fn new() -> Self {
+    pub(super) unsafe fn new() -> Self {
         const LOW: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
         const TOP: [u8; 16] = [0, 0, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 8, 9, 10, 11];
         const RIGHT4: u8 = 0xfc;
@@ -105,7 +105,7 @@ impl Unpack {
     /// c, of which the low bits of a, c, b, c>>4 and the top two of a and b make
     /// up the numbers.
     #[inline(always)]
-    unsafe fn scales_mins(&self, v: uint8x16_t) -> int8x16_t {
+    pub(super) unsafe fn scales_mins(&self, v: uint8x16_t) -> int8x16_t {
         // SAFETY: NEON is part of the architecture.
         unsafe {
             let low = vshlq_u8(vqtbl1q_u8(v, self.low), self.shift);

@@ -2,10 +2,10 @@
 
 pub(super) mod attend;
 #[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "so far x86 alone takes several rows or blocks at once")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "only some take several rows or blocks at once")
 )]
-mod decode;
+pub(super) mod decode;
 mod exp;
 pub(super) mod float;
 pub(super) mod k_quants;
@@ -22,9 +22,6 @@ pub(super) mod pair;
 )]
 mod panel;
 pub(super) mod quantize;
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "so far x86 alone takes several rows or blocks at once")
-)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "x86 alone takes eight rows at once"))]
 pub(super) mod scales;
 pub(super) mod steps;

@@ -1,11 +1,11 @@
 //! How each format's scales lie within a block, for rows by eights (`panel`) and
-//! by twos (`pair`); layouts in `quant/`.
+//! for two rows or blocks; layouts in `quant/`.
 
 use super::decode::Decode;
 use super::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 use super::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use super::matmul::{Block, Min};
-use crate::kernels::lanes::{PairLanes, PanelLanes};
+use crate::kernels::lanes::{PanelLanes, TwoLanes};
 use crate::quant::k3_scales;
 
 /// Scales of eight rows' blocks, lane = row.
@@ -20,14 +20,14 @@ pub(in crate::kernels) struct Eight<L: PanelLanes> {
     pub(super) m: [L::M; 8],
 }
 
-/// Scales of two rows' blocks as 16-bit numbers, a row in each half: where
+/// Scales of two blocks as 16-bit numbers, a block in each half: where
 /// [`Decode::PER`] is 1 those of even sixteens, then those of odd ones; where it
 /// is 2 all eight in the first vector.
-pub(in crate::kernels) struct Two<L: PairLanes> {
+pub(in crate::kernels) struct Two<L: TwoLanes> {
     /// What multiplies weights.
-    pub(super) s: [L::B; 2],
+    pub(in crate::kernels) s: [L::B; 2],
     /// What meets the sums of activations.
-    pub(super) m: [L::B; 2],
+    pub(in crate::kernels) m: [L::B; 2],
 }
 
 /// The scales of a format.
@@ -41,8 +41,8 @@ pub(in crate::kernels) trait Scaled: Decode {
     /// Of the blocks at `a` and `b`.
     ///
     /// # Safety
-    /// Whole blocks; see [`PairLanes`].
-    unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L>;
+    /// Whole blocks; see [`TwoLanes`].
+    unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L>;
 }
 
 /// `d` of every row's block, and `m` after it where there is one.
@@ -111,7 +111,7 @@ macro_rules! k4 {
                 }
             }
             #[inline(always)]
-            unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L> {
+            unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L> {
                 // SAFETY: the caller has two blocks.
                 unsafe {
                     let (s, m) = L::six_bits(L::two(a, b));
@@ -134,7 +134,7 @@ impl Scaled for Q6K {
         }
     }
     #[inline(always)]
-    unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L> {
+    unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L> {
         // SAFETY: the caller has two blocks.
         unsafe {
             let s = L::even_odd_i(L::two(a.add(192), b.add(192)));
@@ -156,7 +156,7 @@ impl Scaled for Q2K {
         }
     }
     #[inline(always)]
-    unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L> {
+    unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L> {
         // SAFETY: the caller has two blocks.
         unsafe {
             let v = L::two(a, b);
@@ -186,7 +186,7 @@ impl Scaled for Q3K {
         }
     }
     #[inline(always)]
-    unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L> {
+    unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L> {
         // SAFETY: the caller has two blocks.
         unsafe {
             let (a, b) = (k3(a), k3(b));
@@ -224,7 +224,7 @@ impl Scaled for Iq4Xs {
         }
     }
     #[inline(always)]
-    unsafe fn two<L: PairLanes>(a: *const u8, b: *const u8) -> Two<L> {
+    unsafe fn two<L: TwoLanes>(a: *const u8, b: *const u8) -> Two<L> {
         // SAFETY: the caller has two blocks.
         unsafe {
             let (a, b) = (iq4(a), iq4(b));
@@ -251,7 +251,7 @@ macro_rules! legacy {
                 }
             }
             #[inline(always)]
-            unsafe fn two<L: PairLanes>(_a: *const u8, _b: *const u8) -> Two<L> {
+            unsafe fn two<L: TwoLanes>(_a: *const u8, _b: *const u8) -> Two<L> {
                 // SAFETY: the caller has the CPU features.
                 let none = unsafe { [L::splat(0); 2] };
                 Two { s: none, m: none }

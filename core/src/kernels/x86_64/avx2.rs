@@ -8,10 +8,10 @@
 
 use core::arch::x86_64::*;
 
-use super::pair::{TO_I16, load, pair_shared, spread as spread_i16};
+use super::pair::{TO_I16, load, pair_shared, spread as spread_i16, two_shared};
 use super::panel::{four, panel_shared, spread_byte, two};
 use super::shared::{avx2_shared, pairs_i, pairs_u, spread};
-use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes};
+use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes, TwoLanes};
 
 /// AVX2 and F16C.
 #[derive(Clone, Copy)]
@@ -104,6 +104,10 @@ impl PanelLanes for Avx2 {
     ) -> [[__m256i; T]; P] {
         unsafe { Self::dot16(bits, sum, w, x, [_mm256_set1_epi16(1); P]) }
     }
+}
+
+impl TwoLanes for Avx2 {
+    two_shared!();
 }
 
 impl PairLanes for Avx2 {

@@ -1,4 +1,5 @@
 //! What AVX2 and AVX-512 have in common in
+//! [`TwoLanes`](crate::kernels::lanes::TwoLanes) and
 //! [`PairLanes`](crate::kernels::lanes::PairLanes): all but the dots.
 
 use core::arch::x86_64::*;
@@ -58,15 +59,45 @@ pub(super) unsafe fn load(x: *const i8) -> __m256i {
     unsafe { _mm256_loadu_si256(x.cast()) }
 }
 
+/// Fills in `TwoLanes`.
+macro_rules! two_shared {
+    () => {
+        #[inline(always)]
+        unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
+            unsafe { two(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn six_bits(v: __m256i) -> (__m256i, __m256i) {
+            unsafe {
+                // Words d|dmin, a, b, c: low six (four) bits of a, c, b, c>>4 ...
+                let shift = _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 0, 4);
+                let low = _mm256_srlv_epi32(_mm256_shuffle_epi32::<0b11_10_11_01>(v), shift);
+                let low_mask = _mm256_set1_epi64x(0x0f0f_0f0f_3f3f_3f3f);
+                // ... and the top two of a and b for the second and fourth.
+                let top = _mm256_srli_epi32::<2>(_mm256_shuffle_epi32::<0b10_10_01_01>(v));
+                let top_mask = _mm256_set1_epi64x(0x3030_3030_0000_0000);
+                let bytes = _mm256_or_si256(_mm256_and_si256(low, low_mask), _mm256_and_si256(top, top_mask));
+                let zero = _mm256_setzero_si256();
+                (_mm256_unpacklo_epi8(bytes, zero), _mm256_unpackhi_epi8(bytes, zero))
+            }
+        }
+        #[inline(always)]
+        unsafe fn even_odd_i(v: __m256i) -> [__m256i; 2] {
+            unsafe { [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(v)), _mm256_srai_epi16::<8>(v)] }
+        }
+        #[inline(always)]
+        unsafe fn first_i(v: __m256i) -> __m256i {
+            unsafe { _mm256_srai_epi16::<8>(_mm256_unpacklo_epi8(v, v)) }
+        }
+    };
+}
+pub(super) use two_shared;
+
 /// Fills in everything of `PairLanes` but scales and dots.
 macro_rules! pair_shared {
     () => {
         type P = __m256i;
 
-        #[inline(always)]
-        unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
-            unsafe { two(a, b) }
-        }
         #[inline(always)]
         unsafe fn two_wide(a: *const u8, b: *const u8) -> (__m256i, __m256i) {
             unsafe {
@@ -93,29 +124,6 @@ macro_rules! pair_shared {
                     _mm256_and_si256(_mm256_cmpeq_epi8(high, bit), sixteen),
                 )
             }
-        }
-        #[inline(always)]
-        unsafe fn six_bits(v: __m256i) -> (__m256i, __m256i) {
-            unsafe {
-                // Words d|dmin, a, b, c: low six (four) bits of a, c, b, c>>4 ...
-                let shift = _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 0, 4);
-                let low = _mm256_srlv_epi32(_mm256_shuffle_epi32::<0b11_10_11_01>(v), shift);
-                let low_mask = _mm256_set1_epi64x(0x0f0f_0f0f_3f3f_3f3f);
-                // ... and the top two of a and b for the second and fourth.
-                let top = _mm256_srli_epi32::<2>(_mm256_shuffle_epi32::<0b10_10_01_01>(v));
-                let top_mask = _mm256_set1_epi64x(0x3030_3030_0000_0000);
-                let bytes = _mm256_or_si256(_mm256_and_si256(low, low_mask), _mm256_and_si256(top, top_mask));
-                let zero = _mm256_setzero_si256();
-                (_mm256_unpacklo_epi8(bytes, zero), _mm256_unpackhi_epi8(bytes, zero))
-            }
-        }
-        #[inline(always)]
-        unsafe fn even_odd_i(v: __m256i) -> [__m256i; 2] {
-            unsafe { [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(v)), _mm256_srai_epi16::<8>(v)] }
-        }
-        #[inline(always)]
-        unsafe fn first_i(v: __m256i) -> __m256i {
-            unsafe { _mm256_srai_epi16::<8>(_mm256_unpacklo_epi8(v, v)) }
         }
         #[inline(always)]
         unsafe fn pair_sums8(m: __m256i, sums: [*const i16; 2]) -> __m256i {

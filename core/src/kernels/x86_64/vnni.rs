@@ -10,10 +10,10 @@
 
 use core::arch::x86_64::*;
 
-use super::pair::{TO_I16, TO_I32, load, pair_shared, spread as spread_i16};
+use super::pair::{TO_I16, TO_I32, load, pair_shared, spread as spread_i16, two_shared};
 use super::panel::{four, panel_shared, spread_byte, two};
 use super::shared::{avx2_shared, pairs_i, pairs_u, spread};
-use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes};
+use crate::kernels::lanes::{Lanes, PairLanes, PanelLanes, TwoLanes};
 
 /// AVX-512 VNNI and VL, over AVX2 and F16C.
 #[derive(Clone, Copy)]
@@ -104,6 +104,10 @@ impl PanelLanes for Vnni {
 #[inline(always)]
 unsafe fn dot(bits: u32, sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
     unsafe { if bits == 8 { Vnni::dot_i(sum, w, x) } else { Vnni::dot_u(sum, w, x) } }
+}
+
+impl TwoLanes for Vnni {
+    two_shared!();
 }
 
 impl PairLanes for Vnni {

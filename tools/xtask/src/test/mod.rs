@@ -145,7 +145,7 @@ const MACHINES: [Machine; 3] = [
         triple: "aarch64-unknown-linux-gnu",
         emulator: "qemu-aarch64-static",
         cpu: "max",
-        isas: "neon,dotprod",
+        isas: "neon,dotprod,i8mm",
     },
     Machine {
         triple: "armv7-unknown-linux-gnueabihf",
