@@ -1,4 +1,15 @@
 //! What an agent on a host needs beside the core: models' own chat templates,
 //! tools declared in files, inputs. Knows no terminal and no model.
 
+#![deny(unsafe_code)]
+
+pub mod action;
+pub mod config;
 pub mod jinja;
+pub mod link;
+pub mod schema;
+pub mod secret;
+mod template;
+#[allow(unsafe_code)] // one call of the C library
+mod time;
+pub mod value;
