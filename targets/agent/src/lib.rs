@@ -4,7 +4,9 @@
 #![deny(unsafe_code)]
 
 pub mod action;
+pub mod audit;
 pub mod config;
+pub mod inputs;
 pub mod jinja;
 pub mod link;
 pub mod schema;
@@ -12,4 +14,6 @@ pub mod secret;
 mod template;
 #[allow(unsafe_code)] // one call of the C library
 mod time;
+pub mod toolbox;
+pub mod unit;
 pub mod value;

@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,6 +64,9 @@ pub(crate) struct Incoming {
     pub(crate) payload: Vec<u8>,
 }
 
+/// Takes a message, or answers `false` where there is no room for it.
+pub(crate) type Listener = Box<dyn Fn(Incoming) -> bool + Send>;
+
 /// A connection to a broker. Dropping it says good-bye.
 pub struct Link {
     shared: Arc<Shared>,
@@ -89,7 +91,7 @@ struct State {
     /// What became of items that somebody waits for.
     finished: Vec<(u64, Result<(), String>)>,
     numbers: u64,
-    listener: Option<SyncSender<Incoming>>,
+    listener: Option<Listener>,
     lost: u64,
 }
 
@@ -156,9 +158,8 @@ impl Link {
         shared.queue(&mut shared.state(), topic, payload, qos, false, false).map(drop)
     }
 
-    /// Where messages go that come. Those that find it full are lost, with a
-    /// notice.
-    pub(crate) fn listen(&self, to: SyncSender<Incoming>) {
+    /// Says where messages go that come.
+    pub(crate) fn listen(&self, to: Listener) {
         self.shared.state().listener = Some(to);
     }
 
@@ -390,7 +391,7 @@ impl Shared {
         let mut state = self.state();
         let Some(listener) = &state.listener else { return };
         let incoming = Incoming { topic: publish.topic.clone(), payload: publish.payload.to_vec() };
-        if let Err(TrySendError::Full(_)) = listener.try_send(incoming) {
+        if !listener(incoming) {
             state.lost += 1;
             let lost = state.lost;
             drop(state);

@@ -297,8 +297,7 @@ mod tests {
 
     #[test]
     fn large_schemas_get_more_room() {
-        let members: Vec<String> =
-            (0..600).map(|i| format!(r#""p{i}":{{"type":"integer"}}"#)).collect();
+        let members: Vec<String> = (0..600).map(|i| format!(r#""p{i}":{{"type":"integer"}}"#)).collect();
         let large = schema(&format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(",")));
         assert!(large.read(r#"{"p599":599,"p0":3}"#).is_ok());
         assert!(large.read(r#"{"p599":true}"#).is_err());

@@ -20,7 +20,7 @@ enum Part {
 
 /// A text with places for arguments.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Template {
+pub(crate) struct Template {
     source: String,
     parts: Vec<Part>,
     /// The whole is `{name...}`.

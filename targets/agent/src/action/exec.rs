@@ -340,7 +340,9 @@ impl Pipes {
         ];
         // Where this fails a read may wait for the program, which the time
         // limit of the group still ends; it never fails on a pipe.
-        ends.into_iter().flatten().for_each(|fd| drop(fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))));
+        for fd in ends.into_iter().flatten() {
+            let _ = fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+        }
         Self { stdin, stdout, stderr, input, written: 0, out: Kept::default(), err: Kept::default(), most }
     }
 

@@ -117,7 +117,7 @@ impl From<Result<String, String>> for Done {
 }
 
 /// A call with its arguments in place.
-pub(crate) trait Prepared {
+pub(crate) trait Prepared: Send {
     /// What it would do, in a line. May hold secrets: mask it.
     fn describe(&self) -> String;
 
