@@ -127,6 +127,9 @@ impl Service {
             writeln!(out, "EnvironmentFile={file}")?;
             warnings.push(format!("put {} into {file}, readable by root only", config.variables.join(", ")));
         }
+        if !needs.users && !needs.devices.is_empty() {
+            warnings.push("the group gpio must exist and own the GPIO chips, as on Raspberry Pi OS".into());
+        }
         if needs.users {
             writeln!(out, "# Tools run as other users, which only root may do.\nUser=root")?;
             writeln!(out, "CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL")?;
