@@ -275,9 +275,22 @@ impl Shared {
     /// Stops waiting for a message; returns what can be said about it.
     fn give_up(&self, state: &mut State, number: u64) -> String {
         let name = self.name();
+        let why = if state.connected {
+            String::new()
+        } else {
+            format!(" and is not connected now ({})", state.trouble)
+        };
         if let Some(sent) = state.sent.as_mut().filter(|s| s.number == number) {
             sent.awaited = false;
-            return format!("{name} did not confirm the message in time: it may or may not have arrived");
+            // One that has left can be told from the next by its number there,
+            // and one whose connection is gone is not sent again.
+            if sent.packet.is_some() || !state.connected {
+                state.sent = None;
+                self.send_next(state);
+            }
+            return format!(
+                "{name} did not confirm the message in time{why}: it may or may not have arrived"
+            );
         }
         state.outbox.retain(|item| item.number != number);
         if state.connected {
@@ -325,20 +338,16 @@ impl Shared {
                 Event::Outgoing(Outgoing::Publish(packet)) => self.went(packet),
                 Event::Incoming(Packet::PubAck(ack)) => self.confirmed(|item| item.packet == Some(ack.pkid)),
                 Event::Incoming(Packet::Publish(publish)) => self.came(&publish),
-                Event::Incoming(Packet::SubAck(ack)) => {
-                    if ack.return_codes.iter().any(|c| !matches!(c, rumqttc::SubscribeReasonCode::Success(_)))
-                    {
-                        (self.notice)(&format!(
-                            "{} refuses a subscription: may we read these topics?",
-                            self.name()
-                        ));
-                    }
-                }
+                Event::Incoming(Packet::SubAck(ack)) => self.subscribed(&ack),
                 _ => {}
             }
-            if self.state().closed {
+            let mut state = self.state();
+            if state.closed {
                 return "closed".into();
             }
+            // Signs of life come again and again, so nothing waits for ever
+            // behind a message that is never confirmed.
+            self.send_next(&mut state);
         }
     }
 
@@ -359,6 +368,12 @@ impl Shared {
         self.changed.notify_all();
         drop(state);
         (self.notice)(&format!("{}: connected", self.name()));
+    }
+
+    fn subscribed(&self, ack: &rumqttc::SubAck) {
+        if !ack.return_codes.iter().all(|c| matches!(c, rumqttc::SubscribeReasonCode::Success(_))) {
+            (self.notice)(&format!("{} refuses a subscription: may we read these topics?", self.name()));
+        }
     }
 
     /// A message has left. One that asks for no confirmation is done.

@@ -84,6 +84,12 @@ impl Schema {
         }
         let text = if text.trim().is_empty() { "{}" } else { text };
         let mut value = Value::parse(text).map_err(|e| format!("the arguments are not JSON: {e}"))?;
+        // Some models write the object as a string.
+        if let Value::String(inner) = &value
+            && let Ok(object @ Value::Object(_)) = Value::parse(inner)
+        {
+            value = object;
+        }
         if !matches!(value, Value::Object(_)) {
             return Err(format!("the arguments must be an object, not {}", value.kind()));
         }
@@ -257,6 +263,7 @@ mod tests {
             .read("{ \"at\": {\"x\": 1, \"y\": 2.5}, \"level\": 7.0,\n\"room\": \"h\\u0061ll\" }")
             .unwrap();
         assert_eq!(read.to_string(), r#"{"room":"hall","level":7,"at":{"y":2.5,"x":1},"unit":"%"}"#);
+        assert!(lamp.read(r#""{\"room\":\"hall\"}""#).is_ok(), "an object in a string");
     }
 
     #[test]

@@ -66,7 +66,9 @@ pub(crate) fn local_offset(seconds: i64) -> i64 {
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to our own variables for the time of the call.
     let found = unsafe { libc::localtime_r(&time, &mut tm) };
-    if found.is_null() { 0 } else { i64::from(tm.tm_gmtoff) }
+    #[allow(clippy::useless_conversion)] // 32 bits on some machines
+    let offset = i64::from(tm.tm_gmtoff);
+    if found.is_null() { 0 } else { offset }
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl Toolbox {
         std::thread::scope(|scope| {
             // This thread works too, so a missing one only makes it slower.
             for _ in 1..self.config.agent.max_parallel.min(calls.len()) {
-                let _ = std::thread::Builder::new().name("tool".into()).spawn_scoped(scope, &work);
+                let _ = std::thread::Builder::new().name("tool".into()).spawn_scoped(scope, work);
             }
             work();
         });

@@ -207,7 +207,12 @@ fn a_broker_that_dies_mid_call_comes_back() {
     assert!(done.ok, "{done:?} {:?}", b.told);
     b.was_told("trying again");
     // Killed, and gone for good.
+    let losses = |b: &Bench| b.told.lock().unwrap().iter().filter(|t| t.contains("trying again")).count();
+    let before = losses(&b);
     broker.kill();
+    let done = b.tell("just after");
+    assert!(!done.ok && done.content.contains("not connected"), "{done:?}");
+    until("a notice", || (losses(&b) > before).then_some(()));
     let start = Instant::now();
     let done = b.tell("three");
     assert!(
