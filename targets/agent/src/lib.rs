@@ -15,5 +15,6 @@ mod template;
 #[allow(unsafe_code)] // one call of the C library
 mod time;
 pub mod toolbox;
+mod topic;
 pub mod unit;
 pub mod value;

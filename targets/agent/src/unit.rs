@@ -8,6 +8,32 @@ use crate::action::Action;
 use crate::action::builtin::Builtin;
 use crate::config::Config;
 
+/// What no tool needs is out of reach whatever the tools.
+const ALWAYS: [&str; 22] = [
+    "NoNewPrivileges=yes",
+    "ProtectSystem=strict",
+    "ProtectHome=tmpfs",
+    "PrivateTmp=yes",
+    "PrivateMounts=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectControlGroups=yes",
+    "ProtectClock=yes",
+    "ProtectHostname=yes",
+    "ProtectProc=invisible",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "LockPersonality=yes",
+    "RemoveIPC=yes",
+    "KeyringMode=private",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallErrorNumber=EPERM",
+    "UMask=0077",
+];
+
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -176,31 +202,7 @@ impl Service {
 }
 
 fn confine(out: &mut String, needs: &Needs) -> std::fmt::Result {
-    let flags = [
-        "NoNewPrivileges=yes",
-        "ProtectSystem=strict",
-        "ProtectHome=tmpfs",
-        "PrivateTmp=yes",
-        "PrivateMounts=yes",
-        "ProtectKernelTunables=yes",
-        "ProtectKernelModules=yes",
-        "ProtectKernelLogs=yes",
-        "ProtectControlGroups=yes",
-        "ProtectClock=yes",
-        "ProtectHostname=yes",
-        "ProtectProc=invisible",
-        "RestrictNamespaces=yes",
-        "RestrictRealtime=yes",
-        "RestrictSUIDSGID=yes",
-        "LockPersonality=yes",
-        "RemoveIPC=yes",
-        "KeyringMode=private",
-        "SystemCallArchitectures=native",
-        "SystemCallFilter=@system-service",
-        "SystemCallErrorNumber=EPERM",
-        "UMask=0077",
-    ];
-    flags.iter().try_for_each(|flag| writeln!(out, "{flag}"))?;
+    ALWAYS.iter().try_for_each(|flag| writeln!(out, "{flag}"))?;
     // Programs may be interpreters that make code as they run.
     if !needs.programs {
         writeln!(out, "MemoryDenyWriteExecute=yes")?;

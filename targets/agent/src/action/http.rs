@@ -87,25 +87,10 @@ impl Http {
             return Err(format!("{:?}: write the path without \".\" and \"..\"", raw.url));
         }
         let path = c.whole(path)?;
-        let pairs = |map: BTreeMap<String, String>, c: &mut Check<'_>| {
-            map.iter().map(|(k, v)| Ok((k.clone(), c.template(v)?))).collect::<Result<Vec<_>, String>>()
-        };
         let query = pairs(raw.query, c)?;
         let headers = pairs(raw.headers, c)?;
-        for (name, _) in &headers {
-            if name.parse::<http::HeaderName>().is_err()
-                || REFUSED_HEADERS.contains(&name.to_ascii_lowercase().as_str())
-            {
-                return Err(format!("the header {name:?} cannot be set"));
-            }
-        }
-        let body = match (raw.body, raw.json, raw.form) {
-            (None, None, None) => Body::None,
-            (Some(text), None, None) => Body::Text(c.template(&text)?),
-            (None, Some(value), None) => Body::Json(Tree::parse(&value, &c.names, c.secrets)?),
-            (None, None, Some(form)) => Body::Form(pairs(form, c)?),
-            _ => return Err("body, json and form exclude each other".into()),
-        };
+        headers.iter().try_for_each(|(name, _)| check_header(name))?;
+        let body = Body::check(raw.body, raw.json, raw.form, c)?;
         if !matches!(body, Body::None) && matches!(method.as_str(), "GET" | "HEAD" | "DELETE") {
             return Err(format!("{method} has no body: use POST, or \"query\""));
         }
@@ -154,6 +139,36 @@ impl Http {
         }
         Ok(Ask { http: self, uri, headers, body })
     }
+}
+
+impl Body {
+    fn check(
+        text: Option<String>,
+        json: Option<Value>,
+        form: Option<BTreeMap<String, String>>,
+        c: &mut Check<'_>,
+    ) -> Result<Self, String> {
+        match (text, json, form) {
+            (None, None, None) => Ok(Self::None),
+            (Some(text), None, None) => Ok(Self::Text(c.template(&text)?)),
+            (None, Some(value), None) => Ok(Self::Json(Tree::parse(&value, &c.names, c.secrets)?)),
+            (None, None, Some(form)) => Ok(Self::Form(pairs(form, c)?)),
+            _ => Err("body, json and form exclude each other".into()),
+        }
+    }
+}
+
+fn pairs(map: BTreeMap<String, String>, c: &mut Check<'_>) -> Result<Vec<(String, Template)>, String> {
+    map.into_iter().map(|(key, source)| Ok((key, c.template(&source)?))).collect()
+}
+
+fn check_header(name: &str) -> Result<(), String> {
+    if name.parse::<http::HeaderName>().is_err()
+        || REFUSED_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+    {
+        return Err(format!("the header {name:?} cannot be set"));
+    }
+    Ok(())
 }
 
 /// Parts a URL into its origin, which no argument may touch, and the rest.

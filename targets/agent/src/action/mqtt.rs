@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{Check, Done, Prepared, Room};
-use crate::link;
 use crate::template::{Escape, Template, Tree};
+use crate::topic as topics;
 use crate::value::Value;
 
 /// `mqtt` as TOML has it.
@@ -43,7 +43,7 @@ impl Publish {
     pub(crate) fn check(raw: Raw, c: &mut Check<'_>) -> Result<Self, String> {
         let topic = c.whole(&raw.topic)?;
         if topic.is_fixed() {
-            link::check_topic(&topic.render_whole(&Value::Null, Escape::Topic)?)?;
+            topics::check(&topic.render_whole(&Value::Null, Escape::Topic)?)?;
         }
         let payload = match (raw.payload, raw.json) {
             (Some(text), None) => Payload::Text(c.whole(&text)?),
@@ -58,7 +58,7 @@ impl Publish {
 
     pub(crate) fn prepare(&self, arguments: &Value) -> Result<Message<'_>, String> {
         let topic = self.topic.render_whole(arguments, Escape::Topic)?;
-        link::check_topic(&topic)?;
+        topics::check(&topic)?;
         let payload = match &self.payload {
             Payload::Text(text) => text.render_whole(arguments, Escape::Plain)?,
             Payload::Json(tree) => tree.render(arguments)?.unwrap_or(Value::Null).to_string(),

@@ -17,6 +17,7 @@ use crate::action::{Action, Check, exec, file, gpio, http, mqtt};
 use crate::link::{self, Broker};
 use crate::schema::Schema;
 use crate::secret::{Redactor, Secret, Secrets};
+use crate::topic;
 use crate::value::Value;
 
 /// Largest file read.
@@ -171,62 +172,57 @@ impl Config {
 
     /// Checks the text of a file that is, or could be, at `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let line_at = |byte: usize| text.get(..byte).map(|before| before.matches('\n').count() + 1);
-        let error = |line: Option<usize>, what: String| ConfigError { file: path.into(), line, what };
+        let place = Place { path, text };
         let raw: raw::Root = toml::from_str(text).map_err(|e| {
-            let line = e.span().and_then(|span| line_at(span.start));
-            error(line, e.message().trim().replace('\n', "; "))
+            place.error(e.span().map(|span| span.start), e.message().trim().replace('\n', "; "))
         })?;
         let folder = std::path::absolute(path).ok().and_then(|p| p.parent().map(Path::to_path_buf));
-        let folder = folder.unwrap_or_default();
-        let mut secrets = Secrets::new(&folder);
+        let mut secrets = Secrets::new(&folder.unwrap_or_default());
         let mut warnings = Vec::new();
 
-        let (at, raw_agent) =
-            raw.agent.map_or((0, raw::Agent::default()), |a| (a.span().start, a.into_inner()));
-        let agent = agent(raw_agent, &folder).map_err(|e| error(line_at(at), format!("[agent] {e}")))?;
-        let mqtt = match raw.mqtt {
-            None => None,
-            Some(m) => {
-                let at = m.span().start;
-                let checked = broker(m.into_inner(), &mut secrets);
-                Some(checked.map_err(|e| error(line_at(at), format!("[mqtt] {e}")))?)
-            }
-        };
-        let mut intervals = Vec::new();
-        for interval in raw.interval {
-            let at = interval.span().start;
-            let checked = self::interval(interval.into_inner(), mqtt.as_ref());
-            intervals.push(checked.map_err(|e| error(line_at(at), format!("[[interval]] {e}")))?);
-        }
+        let (at, raw_agent) = raw.agent.map_or_else(Default::default, |a| (a.span().start, a.into_inner()));
+        let agent =
+            agent(raw_agent, &secrets.folder).map_err(|e| place.error(Some(at), format!("[agent] {e}")))?;
+        let mqtt = raw.mqtt.map(|m| {
+            let at = m.span().start;
+            broker(m.into_inner(), &mut secrets).map_err(|e| place.error(Some(at), format!("[mqtt] {e}")))
+        });
+        let mqtt = mqtt.transpose()?;
+        let intervals = raw.interval.into_iter().map(|i| {
+            let at = i.span().start;
+            let checked = interval(i.into_inner(), mqtt.as_ref());
+            checked.map_err(|e| place.error(Some(at), format!("[[interval]] {e}")))
+        });
+        let intervals = intervals.collect::<Result<_, _>>()?;
         let mut tools: Vec<Tool> = Vec::new();
-        for tool in raw.tool {
-            let (at, name) = (line_at(tool.name.span().start), tool.name.get_ref().clone());
+        for raw in raw.tool {
+            let (at, name) = (raw.name.span().start, raw.name.get_ref().clone());
             let checked = check_name(&name, &tools)
-                .and_then(|()| self::tool(tool, &agent, mqtt.is_some(), &mut secrets, &mut warnings))
-                .map_err(|e| error(at, format!("tool {name:?}: {e}")))?;
+                .and_then(|()| tool(raw, &agent, mqtt.is_some(), &mut secrets, &mut warnings))
+                .map_err(|e| place.error(Some(at), format!("tool {name:?}: {e}")))?;
             tools.push(checked);
         }
-        if tools.len() > MOST_TOOLS {
-            return Err(error(None, format!("{} tools: at most {MOST_TOOLS}", tools.len())));
-        }
         let audit = raw.audit.map(|a| Audit {
-            file: folder.join(a.file),
+            file: secrets.folder.join(a.file),
             max_bytes: a.max_bytes.unwrap_or(10 << 20).max(4096),
         });
         let redactor = Redactor::new(&secrets.found);
-        let path = path.into();
-        Ok(Self {
-            path,
-            agent,
-            audit,
-            mqtt,
-            intervals,
-            tools,
-            warnings,
-            variables: secrets.variables,
-            redactor,
-        })
+        let (path, variables) = (path.into(), secrets.variables);
+        Ok(Self { path, agent, audit, mqtt, intervals, tools, warnings, variables, redactor })
+    }
+}
+
+/// A file and its text, to say where something is wrong.
+struct Place<'p> {
+    path: &'p Path,
+    text: &'p str,
+}
+
+impl Place<'_> {
+    fn error(&self, byte: Option<usize>, what: String) -> ConfigError {
+        let before = byte.and_then(|b| self.text.get(..b));
+        let line = before.map(|before| before.matches('\n').count() + 1);
+        ConfigError { file: self.path.into(), line, what }
     }
 }
 
@@ -265,17 +261,11 @@ fn broker(raw: raw::Mqtt, secrets: &mut Secrets) -> Result<Mqtt, String> {
         (None, None) => None,
     };
     let login = login(raw.username, password)?;
-    let ca_file = match (raw.tls, raw.ca_file) {
-        (true, Some(file)) if cfg!(feature = "tls") => Some(secrets.folder.join(file)),
-        (true, Some(_)) => return Err("tls: this program was built without it".into()),
-        (true, None) => return Err("tls = true needs ca_file, the certificates to trust".into()),
-        (false, Some(_)) => return Err("ca_file without tls = true".into()),
-        (false, None) => None,
-    };
+    let ca_file = trust(raw.tls, raw.ca_file)?.map(|file| secrets.folder.join(file));
     if raw.host.is_empty() || raw.host.contains(['/', ' ', ':']) && !raw.host.contains("::") {
         return Err(format!("host = {:?}: a name or an address, without scheme and port", raw.host));
     }
-    raw.subscribe.iter().try_for_each(|filter| link::check_filter(filter))?;
+    raw.subscribe.iter().try_for_each(|filter| topic::check_filter(filter))?;
     if let Some(topic) = &raw.reply_topic {
         check_reply_topic(topic, &raw.subscribe)?;
     }
@@ -301,6 +291,17 @@ fn broker(raw: raw::Mqtt, secrets: &mut Secrets) -> Result<Mqtt, String> {
     Ok(Mqtt { broker, reply_topic: raw.reply_topic })
 }
 
+/// The file of certificates to trust, where TLS is wanted.
+fn trust(tls: bool, ca_file: Option<PathBuf>) -> Result<Option<PathBuf>, String> {
+    match (tls, ca_file) {
+        (true, Some(_)) if cfg!(not(feature = "tls")) => Err("tls: this program was built without it".into()),
+        (true, Some(file)) => Ok(Some(file)),
+        (true, None) => Err("tls = true needs ca_file, the certificates to trust".into()),
+        (false, Some(_)) => Err("ca_file without tls = true".into()),
+        (false, None) => Ok(None),
+    }
+}
+
 fn login(user: Option<String>, password: Option<Secret>) -> Result<Option<(String, Secret)>, String> {
     match (user, password) {
         (Some(user), Some(password)) => Ok(Some((user, password))),
@@ -322,8 +323,8 @@ fn check_reply_topic(template: &str, subscribe: &[String]) -> Result<(), String>
         return Err(format!("reply_topic = {template:?}: only {{id}} and {{topic}} are known"));
     }
     let sample = reply_topic(template, "id", "topic");
-    link::check_topic(&sample)?;
-    match subscribe.iter().find(|filter| link::covers(filter, &sample)) {
+    topic::check(&sample)?;
+    match subscribe.iter().find(|filter| topic::covers(filter, &sample)) {
         Some(filter) => Err(format!(
             "reply_topic = {template:?} comes back through subscribe = {filter:?}: answers would be asked again"
         )),
@@ -349,6 +350,9 @@ fn check_name(name: &str, others: &[Tool]) -> Result<(), String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
         return Err("a name has 1 to 64 letters, digits, '_' and '-'".into());
+    }
+    if others.len() >= MOST_TOOLS {
+        return Err(format!("at most {MOST_TOOLS} tools"));
     }
     if others.iter().any(|t| t.name == name) {
         return Err("there are two tools of this name: rename one".into());
