@@ -2,6 +2,8 @@
 //! and matched again against whatever a model wrote.
 
 use katydid_core::arena::Arena;
+use katydid_core::chat::ToolSpec;
+use katydid_core::grammar::tools::{self, Form, Tool, ToolsError};
 use katydid_core::grammar::{Grammar, Limits, Matcher, Memory, Options, Scratch, Spacing, Stacks, Why};
 use katydid_core::plan::MemoryPlan;
 
@@ -35,16 +37,8 @@ impl Schema {
             return Err(format!("a schema must be an object, not {}", value.kind()));
         }
         let text = value.to_string();
-        let mut error = String::new();
-        for limits in [Limits::small(), Limits::default(), large()] {
-            match matches(&text, &limits, None) {
-                Ok(_) => return Ok(Self { value, text, limits }),
-                // Larger limits may do.
-                Err(Fail { room: true, says }) => error = says,
-                Err(Fail { says, .. }) => return Err(says),
-            }
-        }
-        Err(error)
+        let limits = fitting(&text)?;
+        Ok(Self { value, text, limits })
     }
 
     /// The schema as JSON, compact.
@@ -170,6 +164,34 @@ impl Schema {
         }
         value
     }
+}
+
+/// Finds limits that the grammar of all calls of `tools` fits: what a matcher
+/// that constrains a model must be given. Errs where none does.
+pub fn limits_of_calls(tools: &[ToolSpec<'_>]) -> Result<Limits, String> {
+    let list: Vec<Tool<'_>> = tools.iter().map(|t| Tool { name: t.name, parameters: t.parameters }).collect();
+    let form = Form::Calls { arguments: "arguments", least: 1, most: 8 };
+    let need = match tools::schema(&list, form, &mut []) {
+        Err(ToolsError::Room { need, .. }) => need,
+        Err(e) => return Err(e.to_string()),
+        Ok(_) => 0,
+    };
+    let mut out = vec![0; need];
+    fitting(tools::schema(&list, form, &mut out).map_err(|e| e.to_string())?)
+}
+
+/// The least of some limits that `schema` fits.
+fn fitting(schema: &str) -> Result<Limits, String> {
+    let mut error = String::new();
+    for limits in [Limits::small(), Limits::default(), large()] {
+        match matches(schema, &limits, None) {
+            Ok(_) => return Ok(limits),
+            // Larger limits may do.
+            Err(Fail { room: true, says }) => error = says,
+            Err(Fail { says, .. }) => return Err(says),
+        }
+    }
+    Err(error)
 }
 
 /// Enough for the largest schema that a person writes.

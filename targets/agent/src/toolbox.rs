@@ -14,7 +14,7 @@ use std::time::Instant;
 use katydid_core::chat::{Call, ToolSpec};
 
 use crate::action::gpio::{Chips, FakeChip};
-use crate::action::{Prepared, Room};
+use crate::action::{Action, Prepared, Room};
 use crate::audit::{Audit, Entry, head};
 use crate::config::{Config, ConfigError, Policy, Tool};
 use crate::link::{Link, Notice};
@@ -150,6 +150,9 @@ impl Toolbox {
     /// As [`Self::load`] for a file that has been read.
     pub fn new(config: Config, options: &Options) -> Result<Self, LoadError> {
         let notice = || Arc::clone(&options.notice);
+        if !options.dry_run {
+            make_folders(&config, &options.notice);
+        }
         let audit = config.audit.as_ref().map(|a| Audit::open(&a.file, a.max_bytes, notice()));
         let audit = audit.transpose().map_err(LoadError::Setup)?;
         let link = OnceLock::new();
@@ -321,6 +324,20 @@ impl Toolbox {
             (0, true) => "(no output)".into(),
             (0, false) => kept.into(),
             _ => format!("{kept}\n[cut: {cut} more bytes]"),
+        }
+    }
+}
+
+/// Makes the folders that are written to, where they are missing.
+fn make_folders(config: &Config, notice: &Notice) {
+    let roots = config.tools.iter().filter_map(|t| match &t.action {
+        Action::File(files) => files.writes_to(),
+        _ => None,
+    });
+    let log = config.audit.as_ref().and_then(|a| a.file.parent());
+    for folder in roots.chain(log) {
+        if let Err(e) = std::fs::create_dir_all(folder) {
+            notice(&format!("the folder {} cannot be made: {e}", folder.display()));
         }
     }
 }

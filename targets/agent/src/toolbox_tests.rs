@@ -203,3 +203,12 @@ fn lines_may_be_files() {
     assert_eq!(b.call("lamp", "{}").content, "lamp is on");
     assert_eq!(std::fs::read_to_string(folder.path().join("gpiochip0-5")).unwrap(), "1\n");
 }
+
+#[test]
+fn folders_that_are_written_to_are_made() {
+    let note = "[[tool]]\nname = \"note\"\ndescription = \"x\"\npolicy = \"auto\"\n\
+        file = { root = \"a/b\", op = \"append\", path = \"n\", content = \"x\" }";
+    assert!(load(note, &Options::default()).call("note", "{}").ok);
+    let b = load(note, &Options { dry_run: true, ..Options::default() });
+    assert!(b.call("note", "{}").ok && !b.folder.path().join("a").exists());
+}

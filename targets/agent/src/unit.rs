@@ -83,11 +83,7 @@ impl Needs {
                 }
                 Action::Http(_) | Action::Mqtt(_) => needs.network = true,
                 Action::Gpio(gpio) => needs.devices.extend(gpio.chips().map(Path::to_path_buf)),
-                Action::File(files) => {
-                    if let (root, true) = files.root() {
-                        needs.writes.insert(root.clone());
-                    }
-                }
+                Action::File(files) => needs.writes.extend(files.writes_to().map(Path::to_path_buf)),
                 Action::Builtin(Builtin::SystemInfo) => needs.system_info = true,
                 Action::Builtin(Builtin::Time) => {}
             }

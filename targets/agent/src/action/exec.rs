@@ -161,32 +161,48 @@ fn variable(name: &str) -> Result<String, String> {
     Ok(name.into())
 }
 
-/// Interpreters would read an argument within a script as part of it.
+/// Programs that take code from their arguments.
+const INTERPRETERS: [&str; 25] = [
+    "sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish", "csh", "tcsh", "python", "perl", "ruby",
+    "node", "lua", "php", "env", "awk", "gawk", "mawk", "sed", "su", "runuser", "script", "watch",
+];
+
+/// Interpreters would read an argument within a script as part of it, also
+/// where another program (`timeout 5 sh -c …`) starts them.
 fn refuse_scripts(program: &str, items: &[Vec<Template>]) -> Result<(), String> {
-    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let shells = [
-        "sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish", "python", "perl", "ruby", "node",
-        "lua", "php", "env", "awk", "gawk", "mawk",
-    ];
-    if !shells.contains(&stem) {
-        return Ok(());
-    }
     let flat: Vec<&Template> = items.iter().flatten().collect();
-    let awk = stem.ends_with("awk");
-    for (i, item) in flat.iter().enumerate() {
-        let after_flag = i > 0 && {
-            let flag = flat[i - 1].source();
-            flag.starts_with('-') && flag != "--" && flag.ends_with(['c', 'e', 'r', 'S'])
+    let words =
+        std::iter::once(program).chain(flat.iter().map(|t| if t.is_fixed() { t.source() } else { "" }));
+    for (i, word) in words.enumerate() {
+        let name = Path::new(word).file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        let rest = &flat[i..];
+        let code = match stem {
+            "ssh" | "eval" => rest.iter().find(|t| !t.is_fixed()),
+            _ if INTERPRETERS.contains(&stem) => find_code(stem, rest),
+            _ => None,
         };
-        let is_script = after_flag || i == 0 || (awk && i < 2) || item.source().starts_with('-');
-        if is_script && !item.is_fixed() {
+        if let Some(item) = code {
             return Err(format!(
                 "{item:?}: {name} would run the argument as code; give it a fixed script and pass arguments after it"
             ));
         }
     }
     Ok(())
+}
+
+/// The first item that an interpreter may take for code and that holds an
+/// argument.
+fn find_code<'t>(stem: &str, items: &'t [&'t Template]) -> Option<&'t &'t Template> {
+    let filters = stem.ends_with("awk") || stem == "sed";
+    let after_flag = |i: usize| {
+        let flag = i.checked_sub(1).and_then(|i| items.get(i)).map_or("", |t| t.source());
+        flag.starts_with('-') && flag != "--" && flag.ends_with(['c', 'e', 'r', 'm', 'S'])
+    };
+    let is_code = |i: usize, item: &Template| {
+        i == 0 || (filters && i < 2) || after_flag(i) || item.source().starts_with('-')
+    };
+    items.iter().enumerate().find(|(i, item)| !item.is_fixed() && is_code(*i, item)).map(|(_, item)| item)
 }
 
 /// The file that a program's name leads to.

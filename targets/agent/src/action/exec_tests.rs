@@ -140,6 +140,11 @@ fn scripts_take_no_arguments() {
         r#"["env", "{text}"]"#,
         r#"["awk", "{text}"]"#,
         r#"["perl", "-e", "{text}"]"#,
+        r#"["timeout", "5", "/bin/sh", "-c", "{text}"]"#,
+        r#"["busybox", "sh", "-c", "{text}"]"#,
+        r#"["ssh", "host", "ls", "{text}"]"#,
+        r#"["sed", "-n", "{text}"]"#,
+        r#"["python3", "-m", "{text}"]"#,
     ] {
         let error = bench.check(&format!("argv = {bad}"), Exec::check).unwrap_err();
         assert!(error.contains("as code"), "{bad}: {error}");

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::dir::Dir;
@@ -68,10 +68,10 @@ pub struct Files {
 impl Files {
     pub(crate) fn check(raw: Raw, c: &mut Check<'_>) -> Result<Self, String> {
         let root = c.folder.join(&raw.root);
-        if !root.is_dir() {
+        let writes = matches!(raw.op, Op::Write | Op::Append);
+        if !writes && !root.is_dir() {
             c.warnings.push(format!("there is no folder {} here", root.display()));
         }
-        let writes = matches!(raw.op, Op::Write | Op::Append);
         if writes != raw.content.is_some() {
             return Err("\"content\" belongs to op = \"write\" and \"append\", and they need it".into());
         }
@@ -83,9 +83,9 @@ impl Files {
         Ok(Self { root, op: raw.op, path, content, max_bytes: raw.max_bytes.unwrap_or(DEFAULT_MAX) })
     }
 
-    /// The folder, and whether it is written to.
-    pub(crate) fn root(&self) -> (&PathBuf, bool) {
-        (&self.root, matches!(self.op, Op::Write | Op::Append))
+    /// The folder, where it is written to.
+    pub(crate) fn writes_to(&self) -> Option<&Path> {
+        matches!(self.op, Op::Write | Op::Append).then_some(&self.root)
     }
 
     pub(crate) fn prepare(&self, arguments: &Value) -> Result<Touch<'_>, String> {

@@ -11,11 +11,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use katydid_core::chat::ToolSpec;
 use serde::Deserialize;
 
 use crate::action::{Action, Check, exec, file, gpio, http, mqtt};
 use crate::link::{self, Broker};
-use crate::schema::Schema;
+use crate::schema::{Schema, limits_of_calls};
 use crate::secret::{Redactor, Secret, Secrets};
 use crate::topic;
 use crate::value::Value;
@@ -208,7 +209,12 @@ impl Config {
         });
         let redactor = Redactor::new(&secrets.found);
         let (path, variables) = (path.into(), secrets.variables);
-        Ok(Self { path, agent, audit, mqtt, intervals, tools, warnings, variables, redactor })
+        let config = Self { path, agent, audit, mqtt, intervals, tools, warnings, variables, redactor };
+        let specs = config.specs();
+        if !specs.is_empty() {
+            limits_of_calls(&specs).map_err(|e| place.error(None, format!("all tools together: {e}")))?;
+        }
+        Ok(config)
     }
 }
 
@@ -371,6 +377,8 @@ fn tool(
     let timeout = raw.timeout.unwrap_or(Duration::from_secs(10));
     within("timeout in seconds", timeout.as_secs_f32(), 0.05, 3600.0)?;
     let max_output = within("max_output", raw.max_output.unwrap_or(agent.result_bytes), 1, 1 << 20)?;
+    let spec = ToolSpec { name: raw.name.get_ref(), description: "", parameters: schema.text() };
+    limits_of_calls(&[spec]).map_err(|e| format!("parameters, as part of a call: {e}"))?;
     let folder = secrets.folder.clone();
     let mut check =
         Check { schema: &schema, names: schema.names(), secrets, folder: &folder, warnings: Vec::new() };
