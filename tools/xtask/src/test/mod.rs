@@ -166,6 +166,15 @@ fn require(stages: &[Stage]) -> Result<()> {
             }
         }
     }
+    // Debian keeps servers where only root's path looks.
+    if stages.contains(&Stage::Host)
+        && !cmd::on_path("mosquitto")
+        && !std::path::Path::new("/usr/sbin/mosquitto").is_file()
+    {
+        missing.push(
+            "no mosquitto, the broker that the agent is tested with\n  sudo apt-get install mosquitto".into(),
+        );
+    }
     if stages.contains(&Stage::Bare) {
         missing
             .extend(bare::TARGETS.iter().filter_map(|t| Toolchain::bare(t).err().map(|e| format!("{e:#}"))));
