@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
 use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts, split_name};
+use katydid_core::grammar::Grammar;
 use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Pages;
@@ -13,6 +14,7 @@ use katydid_core::sample::{self, Sampler};
 use katydid_core::text::{Sizes, Tables, Tokenizer};
 use katydid_linux::{Block, MappedFile, STACK, available_memory};
 
+use crate::grammar::{Constraints, Room};
 use crate::model_args::{ModelArgs, kernels, with_context};
 use crate::units::Bytes;
 
@@ -65,11 +67,13 @@ fn parse_one<'f>(path: &Path, file: &'f MappedFile) -> Result<Part<'f>> {
 
 /// What a verb needs of a model.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Needs {
+pub(crate) struct Needs<'g> {
     /// The text half: tokenizer tables.
     pub(crate) text: bool,
     /// What generating takes.
     pub(crate) generate: Option<Generation>,
+    /// What answers keep to. Needs the text half.
+    pub(crate) grammar: Option<Grammar<'g>>,
 }
 
 /// Sizes of what generates text.
@@ -83,7 +87,7 @@ pub(crate) struct Generation {
     pub(crate) drafts: usize,
 }
 
-impl Needs {
+impl Needs<'_> {
     fn drafts(&self) -> usize {
         self.generate.map_or(0, |g| g.drafts)
     }
@@ -94,6 +98,7 @@ pub(crate) struct Loaded<'a> {
     pub(crate) engine: Engine<'a>,
     pub(crate) tokenizer: Option<Tokenizer<'a>>,
     generator: Option<(sample::Memory<'a>, Lookup<'a>)>,
+    constraints: Option<Constraints<'a>>,
     /// Bytes of the arena, all of them planned.
     pub(crate) arena: u64,
 }
@@ -102,6 +107,11 @@ impl<'a> Loaded<'a> {
     /// The tokenizer of a verb that asked for one.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer<'a>> {
         self.tokenizer.as_ref().ok_or_else(|| anyhow!("the model has no tokenizer"))
+    }
+
+    /// The constraints of a verb that asked for a grammar; only once.
+    pub(crate) fn constraints(&mut self) -> Result<Constraints<'a>> {
+        self.constraints.take().ok_or_else(|| anyhow!("no grammar was planned"))
     }
 
     /// The generator of a verb that asked for one; only once.
@@ -121,12 +131,16 @@ pub(crate) fn plan(
     parts: &Parts<'_>,
     config: &Config,
     options: &Options,
-    needs: Needs,
+    needs: Needs<'_>,
 ) -> Result<MemoryPlan> {
     let mut plan = MemoryPlan::new();
     Engine::plan(&mut plan, config, options)?;
     if needs.text {
-        Tables::lay_out(&mut plan, &Sizes::of(parts.meta())?)?;
+        let sizes = Sizes::of(parts.meta())?;
+        Tables::lay_out(&mut plan, &sizes)?;
+        if let Some(g) = &needs.grammar {
+            Room::lay_out(&mut plan, g, &sizes, config.vocab)?;
+        }
     }
     if let Some(g) = needs.generate {
         generator(&mut plan, config, options, g)?;
@@ -149,7 +163,7 @@ fn generator<'a, S: Space<'a>>(
 pub(crate) fn with_model<R>(
     args: &ModelArgs,
     context: Option<usize>,
-    needs: Needs,
+    needs: Needs<'_>,
     verb: impl FnOnce(Loaded<'_>) -> Result<R>,
 ) -> Result<R> {
     let files = Files::open(&args.model)?;
@@ -174,17 +188,27 @@ pub(crate) fn with_model<R>(
 }
 
 /// Takes from `arena` what [`plan`] planned, and fills it.
-fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Arena<'a>) -> Result<Loaded<'a>> {
+fn load<'a>(
+    parts: &Parts<'a>,
+    options: &Options,
+    needs: Needs<'_>,
+    arena: &mut Arena<'a>,
+) -> Result<Loaded<'a>> {
     let engine = Engine::load(parts, options, kernels()?, arena)?;
-    let tokenizer = match needs.text {
-        false => None,
-        true => Some(Tokenizer::build(parts.meta(), Tables::lay_out(arena, &Sizes::of(parts.meta())?)?)?),
-    };
+    let (mut tokenizer, mut constraints) = (None, None);
+    if needs.text {
+        let sizes = Sizes::of(parts.meta())?;
+        let t = Tokenizer::build(parts.meta(), Tables::lay_out(arena, &sizes)?)?;
+        if let Some(g) = &needs.grammar {
+            constraints = Some(Room::lay_out(arena, g, &sizes, engine.config().vocab)?.sort(t)?);
+        }
+        tokenizer = Some(t);
+    }
     let generator = match needs.generate {
         None => None,
         Some(g) => Some(generator(arena, engine.config(), options, g)?),
     };
-    Ok(Loaded { engine, tokenizer, generator, arena: arena.used() as u64 })
+    Ok(Loaded { engine, tokenizer, generator, constraints, arena: arena.used() as u64 })
 }
 
 /// Stacks of the threads that a pool of `threads` starts: beside the arena, but
@@ -198,7 +222,7 @@ struct Budget<'b, 'a> {
     parts: &'b Parts<'a>,
     config: &'b Config,
     options: &'b Options,
-    needs: Needs,
+    needs: Needs<'b>,
     stacks: u64,
 }
 

@@ -4,7 +4,10 @@
 //! stdout carries the result, stderr progress and statistics. Exit codes: 0 ok,
 //! 1 failure, 2 usage.
 
+mod answer;
 mod cli;
+mod files;
+mod grammar;
 mod interrupt;
 mod loaded;
 mod model_args;

@@ -127,7 +127,7 @@ impl Surprise {
 fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     interrupt::catch();
-    with_model(args, None, Needs { text: true, generate: None }, |mut model| {
+    with_model(args, None, Needs { text: true, ..Needs::default() }, |mut model| {
         let tokenizer = model.tokenizer()?;
         let how = Encode { bos: Add::Never, eos: Add::Never, parse_special: false };
         let ids = encode(tokenizer, &text, how)?;

@@ -1,22 +1,15 @@
 //! `katydid run`: continue a prompt.
 
-use std::io::{IsTerminal, Read, Write};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use katydid_core::generate::{Counts, Generator, MOST_DRAFTS};
-use katydid_core::model::EvalError;
-use katydid_core::port::Workers;
+use anyhow::{Context, Result};
+use katydid_core::generate::MOST_DRAFTS;
+use katydid_core::grammar::Options;
 use katydid_core::sample::Params;
-use katydid_core::text::{Add, Detokenizer, Encode};
-use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
-use super::encode;
-use crate::interrupt;
-use crate::loaded::{Generation, Loaded, Needs, with_model};
+use crate::answer::{Job, Prompt, prompt_or_stdin};
+use crate::grammar::{JSON, compile};
 use crate::model_args::ModelArgs;
-use crate::report;
-use crate::units::Bytes;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,6 +30,12 @@ pub(crate) struct Args {
     /// Do not guess repeated text ahead; the result is the same either way
     #[arg(long)]
     no_speculate: bool,
+    /// Answer with JSON that keeps to the JSON Schema in FILE
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Answer with JSON: an object or a list
+    #[arg(long, conflicts_with = "schema")]
+    json: bool,
     /// No statistics, no progress
     #[arg(short, long)]
     quiet: bool,
@@ -106,186 +105,31 @@ fn parse_bias(text: &str) -> Result<(u32, f32), String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let params = args.sampling.params();
     params.check()?;
-    let prompt = prompt(args)?;
-    let generate = Generation {
-        last_n: params.repeat_last_n,
-        biases: args.sampling.logit_bias.len(),
-        drafts: if args.no_speculate { 0 } else { MOST_DRAFTS },
+    let schema = match &args.schema {
+        Some(path) => Some(read_schema(path)?),
+        None => args.json.then(|| JSON.to_owned()),
     };
-    let needs = Needs { text: true, generate: Some(generate) };
-    interrupt::catch();
-    let spinner = report::spinner(&format!("loading {}", args.model.model.display()), args.quiet);
-    let start = Instant::now();
-    with_model(&args.model, None, needs, |mut model| {
-        let generator = model.generator(&params, &args.sampling.logit_bias)?;
-        let pool = args.model.pool()?;
-        spinner.finish_and_clear();
-        let load = start.elapsed();
-        let ids = prompt_ids(args, &model, prompt.as_bytes())?;
-        let mut run = Run {
-            args,
-            model,
-            generator,
-            workers: &pool,
-            detokenizer: Detokenizer::continuing(false),
-            clock: MonotonicClock::new(),
-        };
-        let mut stats = run.prefill(&ids)?;
-        stats.load = load;
-        let done = run.generate(&mut stats);
-        if !args.quiet {
-            stats.print(&run.model);
-        }
-        done
-    })
+    let mut heap = Vec::new();
+    let of = args.schema.as_ref().map_or(String::new(), |path| path.display().to_string());
+    let grammar = schema.map(|s| compile(&s, &Options::default(), &mut heap).context(of)).transpose()?;
+    let prompt = prompt_or_stdin(args.prompt.as_deref())?;
+    Job {
+        model: &args.model,
+        prompt: Prompt { text: &prompt, special: args.special },
+        n: args.n,
+        ignore_eos: args.ignore_eos,
+        drafts: if args.no_speculate { 0 } else { MOST_DRAFTS },
+        params: &params,
+        bias: &args.sampling.logit_bias,
+        grammar,
+        quiet: args.quiet,
+    }
+    .run()
 }
 
-fn prompt(args: &Args) -> Result<String> {
-    if let Some(text) = &args.prompt {
-        return Ok(text.clone());
-    }
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
-        bail!("there is no prompt: give one with -p \"…\" or through a pipe");
-    }
-    let mut text = String::new();
-    stdin.read_to_string(&mut text).context("cannot read the prompt from stdin")?;
-    let end = text.strip_suffix('\n').map_or(text.len(), |t| t.strip_suffix('\r').unwrap_or(t).len());
-    text.truncate(end);
-    Ok(text)
-}
+/// Far more than any schema, far less than would hurt.
+const MOST_SCHEMA: u64 = 16 << 20;
 
-fn prompt_ids(args: &Args, model: &Loaded<'_>, prompt: &[u8]) -> Result<Vec<u32>> {
-    let how = Encode { bos: Add::Auto, eos: Add::Never, parse_special: args.special };
-    let ids = encode(model.tokenizer()?, prompt, how)?;
-    let context = model.engine.context();
-    if ids.is_empty() {
-        bail!("the prompt is empty, and this model has no token to begin with: give a prompt with -p");
-    }
-    if ids.len() >= context && args.n > 0 {
-        bail!(
-            "the prompt has {} tokens, which leaves no room in a context of {context}: shorten it or raise -c",
-            ids.len()
-        );
-    }
-    Ok(ids)
-}
-
-/// A generation under way.
-struct Run<'r, 'a> {
-    args: &'r Args,
-    model: Loaded<'a>,
-    generator: Generator<'a>,
-    workers: &'r dyn Workers,
-    detokenizer: Detokenizer,
-    clock: MonotonicClock,
-}
-
-/// What happened, and how fast.
-#[derive(Default)]
-struct Stats {
-    load: Duration,
-    prompt: usize,
-    prefill: Duration,
-    generated: usize,
-    decode: Duration,
-    guesses: Counts,
-    end: &'static str,
-}
-
-impl Run<'_, '_> {
-    fn prefill(&mut self, ids: &[u32]) -> Result<Stats> {
-        for &id in ids {
-            self.generator.prompt(id);
-        }
-        let bar = report::bar("prompt", ids.len() as u64, self.args.quiet);
-        let start = Instant::now();
-        let mut seen = 0;
-        let done = self.model.engine.eval(self.workers, ids, &mut |done| {
-            bar.set_position(done as u64);
-            seen = done;
-            !interrupt::asked()
-        });
-        bar.finish_and_clear();
-        match done {
-            Ok(()) | Err(EvalError::Stopped { .. }) => {}
-            Err(e) => return Err(e.into()),
-        }
-        Ok(Stats { prompt: seen, prefill: start.elapsed(), ..Stats::default() })
-    }
-
-    /// Generates until the model ends, `-n`, the context's end or Ctrl-C.
-    fn generate(&mut self, stats: &mut Stats) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        let start = Instant::now();
-        let ended = self.tokens(stats, &mut out, start);
-        let mut rest = String::new();
-        self.detokenizer.flush(&mut rest)?;
-        // What was generated is written out whatever ended it.
-        let written = writeln!(out, "{rest}").and_then(|()| out.flush());
-        stats.decode = start.elapsed();
-        stats.guesses = self.generator.counts();
-        stats.end = match &ended {
-            Ok(end) => end,
-            Err(e) if report::is_broken_pipe(e) => "nobody reads on",
-            Err(_) => "failed",
-        };
-        ended?;
-        written.context(report::CANNOT_WRITE)
-    }
-
-    /// Returns what ended it.
-    fn tokens(&mut self, stats: &mut Stats, out: &mut impl Write, start: Instant) -> Result<&'static str> {
-        let mut text = String::with_capacity(256);
-        while stats.generated < self.args.n {
-            if interrupt::asked() {
-                return Ok("interrupted");
-            }
-            let id = self.generator.next(&mut self.model.engine, self.workers, &self.clock)?;
-            if self.model.tokenizer()?.is_end(id) && !self.args.ignore_eos {
-                return Ok("the model ended");
-            }
-            text.clear();
-            self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
-            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
-            stats.generated += 1;
-            stats.decode = start.elapsed();
-            if stats.prompt + stats.generated > self.model.engine.context() {
-                return Ok("the context is full; raise -c to go on");
-            }
-        }
-        Ok("-n reached")
-    }
-}
-
-fn rate(tokens: usize, time: Duration) -> f64 {
-    tokens as f64 / time.as_secs_f64().max(1e-9)
-}
-
-impl Stats {
-    fn print(&self, model: &Loaded<'_>) {
-        let first = self.prefill.as_secs_f64() * 1e3;
-        report::say(format_args!(
-            "prompt {} tokens, {:.1} tok/s · generated {} tokens, {:.1} tok/s · first token after {first:.0} ms (load {:.0} ms) · {}",
-            self.prompt,
-            rate(self.prompt, self.prefill),
-            self.generated,
-            // The first token's work was the prompt's.
-            rate(self.generated.saturating_sub(1), self.decode),
-            self.load.as_secs_f64() * 1e3,
-            self.end
-        ));
-        if self.guesses.guessed > 0 {
-            let Counts { guessed, kept, .. } = self.guesses;
-            report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));
-        }
-        let mut memory = format!("memory planned {}", Bytes(model.arena));
-        if let Some(now) = rss() {
-            memory += &format!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
-        }
-        if let Some(peak) = vm_hwm() {
-            memory += &format!(" · peak {}", Bytes(peak));
-        }
-        report::say(memory);
-    }
+fn read_schema(path: &Path) -> Result<String> {
+    crate::files::text(path, MOST_SCHEMA, "a JSON Schema")
 }

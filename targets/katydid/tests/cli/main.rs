@@ -2,6 +2,7 @@
 //! codes, and what goes to stdout and what to stderr.
 
 mod files;
+mod json;
 mod outputs;
 mod results;
 mod run;

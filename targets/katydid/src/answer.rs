@@ -1,0 +1,276 @@
+//! An answer to a prompt, printed as it comes.
+
+use std::io::{IsTerminal, Read, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::generate::{Counts, Generator};
+use katydid_core::grammar::{Constrained, Grammar};
+use katydid_core::model::EvalError;
+use katydid_core::port::Workers;
+use katydid_core::sample::{Constraint, Params};
+use katydid_core::text::{Add, Detokenizer, Encode};
+use katydid_linux::{MonotonicClock, rss, vm_hwm};
+
+use crate::interrupt;
+use crate::loaded::{Generation, Loaded, Needs, with_model};
+use crate::model_args::ModelArgs;
+use crate::report;
+use crate::units::Bytes;
+use crate::verbs::encode;
+
+/// Text to go on with.
+pub(crate) struct Prompt<'j> {
+    pub(crate) text: &'j str,
+    /// Whether texts of control tokens in it are read as such.
+    pub(crate) special: bool,
+}
+
+/// What to answer, and how.
+pub(crate) struct Job<'j> {
+    pub(crate) model: &'j ModelArgs,
+    pub(crate) prompt: Prompt<'j>,
+    /// Most tokens.
+    pub(crate) n: usize,
+    /// Whether to go on where the model would end.
+    pub(crate) ignore_eos: bool,
+    /// Tokens guessed at once, at most; 0 for never.
+    pub(crate) drafts: usize,
+    pub(crate) params: &'j Params,
+    pub(crate) bias: &'j [(u32, f32)],
+    /// What the answer keeps to.
+    pub(crate) grammar: Option<Grammar<'j>>,
+    /// No statistics, no progress.
+    pub(crate) quiet: bool,
+}
+
+impl Job<'_> {
+    /// Loads the model and answers on stdout.
+    pub(crate) fn run(&self) -> Result<()> {
+        let generate =
+            Generation { last_n: self.params.repeat_last_n, biases: self.bias.len(), drafts: self.drafts };
+        let needs = Needs { text: true, generate: Some(generate), grammar: self.grammar };
+        interrupt::catch();
+        let spinner = report::spinner(&format!("loading {}", self.model.model.display()), self.quiet);
+        let start = Instant::now();
+        with_model(self.model, None, needs, |mut model| {
+            let generator = model.generator(self.params, self.bias)?;
+            let mut constraints = self.grammar.map(|_| model.constraints()).transpose()?;
+            let constraint = match (&mut constraints, &self.grammar) {
+                (Some(room), Some(grammar)) => Some(room.of(grammar)?),
+                _ => None,
+            };
+            let pool = self.model.pool()?;
+            spinner.finish_and_clear();
+            let load = start.elapsed();
+            let ids = self.ids(&model)?;
+            let mut run = Run {
+                job: self,
+                model,
+                generator,
+                constraint,
+                workers: &pool,
+                detokenizer: Detokenizer::continuing(false),
+                clock: MonotonicClock::new(),
+            };
+            let mut stats = run.prefill(&ids)?;
+            stats.load = load;
+            let done = run.generate(&mut stats);
+            if !self.quiet {
+                stats.print(&run.model);
+            }
+            done
+        })
+    }
+
+    fn ids(&self, model: &Loaded<'_>) -> Result<Vec<u32>> {
+        let how = Encode { bos: Add::Auto, eos: Add::Never, parse_special: self.prompt.special };
+        let ids = encode(model.tokenizer()?, self.prompt.text.as_bytes(), how)?;
+        let context = model.engine.context();
+        if ids.is_empty() {
+            bail!("the prompt is empty, and this model has no token to begin with: give a prompt with -p");
+        }
+        if ids.len() >= context && self.n > 0 {
+            bail!(
+                "the prompt has {} tokens, which leaves no room in a context of {context}: shorten it or raise -c",
+                ids.len()
+            );
+        }
+        Ok(ids)
+    }
+}
+
+/// The prompt given, or all of stdin less a last line end.
+pub(crate) fn prompt_or_stdin(given: Option<&str>) -> Result<String> {
+    if let Some(text) = given {
+        return Ok(text.to_owned());
+    }
+    let mut stdin = std::io::stdin().lock();
+    if stdin.is_terminal() {
+        bail!("there is no prompt: give one with -p \"…\" or through a pipe");
+    }
+    let mut text = String::new();
+    stdin.read_to_string(&mut text).context("cannot read the prompt from stdin")?;
+    let end = text.strip_suffix('\n').map_or(text.len(), |t| t.strip_suffix('\r').unwrap_or(t).len());
+    text.truncate(end);
+    Ok(text)
+}
+
+/// A generation under way.
+struct Run<'r, 'a, 'c> {
+    job: &'r Job<'r>,
+    model: Loaded<'a>,
+    generator: Generator<'a>,
+    constraint: Option<Constrained<'c>>,
+    workers: &'r dyn Workers,
+    detokenizer: Detokenizer,
+    clock: MonotonicClock,
+}
+
+/// What happened, and how fast.
+#[derive(Default)]
+struct Stats {
+    load: Duration,
+    prompt: usize,
+    prefill: Duration,
+    generated: usize,
+    decode: Duration,
+    guesses: Counts,
+    end: &'static str,
+    /// Whether the answer had to be ended for the model.
+    closed: bool,
+}
+
+impl Run<'_, '_, '_> {
+    fn prefill(&mut self, ids: &[u32]) -> Result<Stats> {
+        for &id in ids {
+            self.generator.prompt(id);
+        }
+        let bar = report::bar("prompt", ids.len() as u64, self.job.quiet);
+        let start = Instant::now();
+        let mut seen = 0;
+        let done = self.model.engine.eval(self.workers, ids, &mut |done| {
+            bar.set_position(done as u64);
+            seen = done;
+            !interrupt::asked()
+        });
+        bar.finish_and_clear();
+        match done {
+            Ok(()) | Err(EvalError::Stopped { .. }) => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(Stats { prompt: seen, prefill: start.elapsed(), ..Stats::default() })
+    }
+
+    /// Generates until the model ends, `-n`, the context's end or Ctrl-C.
+    fn generate(&mut self, stats: &mut Stats) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        let start = Instant::now();
+        let mut ended = self.tokens(stats, &mut out, start);
+        let mut rest = String::new();
+        if ended.is_ok() {
+            let closed = self.close(&mut rest);
+            ended = closed.and_then(|closed| {
+                stats.closed = closed;
+                ended
+            });
+        }
+        self.detokenizer.flush(&mut rest)?;
+        // What was generated is written out whatever ended it.
+        let written = writeln!(out, "{rest}").and_then(|()| out.flush());
+        stats.decode = start.elapsed();
+        stats.guesses = self.generator.counts();
+        stats.end = match &ended {
+            Ok(end) => end,
+            Err(e) if report::is_broken_pipe(e) => "nobody reads on",
+            Err(_) => "failed",
+        };
+        ended?;
+        written.context(report::CANNOT_WRITE)
+    }
+
+    /// Ends what a grammar leaves open, as shortly as can be; returns whether
+    /// there was anything.
+    fn close(&mut self, rest: &mut String) -> Result<bool> {
+        let Some(constraint) = &mut self.constraint else { return Ok(false) };
+        if constraint.matcher().can_end() {
+            return Ok(false);
+        }
+        let mut ids = vec![0; constraint.min_left()];
+        let n = constraint.close(&mut ids).map_err(|e| anyhow!("the answer was cut: {e}; raise -n"))?;
+        for &id in &ids[..n] {
+            self.detokenizer.push(self.model.tokenizer()?, id, rest)?;
+        }
+        Ok(true)
+    }
+
+    /// The next token.
+    fn next(&mut self) -> Result<u32> {
+        let within = self.constraint.as_mut().map(|c| c as &mut dyn Constraint);
+        Ok(self.generator.next_within(&mut self.model.engine, self.workers, &self.clock, within)?)
+    }
+
+    /// Whether nothing may follow.
+    fn is_complete(&self) -> bool {
+        self.constraint.as_ref().is_some_and(Constrained::is_complete)
+    }
+
+    /// Returns what ended it.
+    fn tokens(&mut self, stats: &mut Stats, out: &mut impl Write, start: Instant) -> Result<&'static str> {
+        let mut text = String::with_capacity(256);
+        while stats.generated < self.job.n {
+            if interrupt::asked() {
+                return Ok("interrupted");
+            }
+            if self.is_complete() {
+                return Ok("complete");
+            }
+            let id = self.next()?;
+            if self.model.tokenizer()?.is_end(id) && (!self.job.ignore_eos || self.constraint.is_some()) {
+                return Ok("the model ended");
+            }
+            text.clear();
+            self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
+            stats.generated += 1;
+            stats.decode = start.elapsed();
+            if stats.prompt + stats.generated > self.model.engine.context() {
+                return Ok("the context is full; raise -c to go on");
+            }
+        }
+        Ok(if self.is_complete() { "complete" } else { "-n reached" })
+    }
+}
+
+fn rate(tokens: usize, time: Duration) -> f64 {
+    tokens as f64 / time.as_secs_f64().max(1e-9)
+}
+
+impl Stats {
+    fn print(&self, model: &Loaded<'_>) {
+        let first = self.prefill.as_secs_f64() * 1e3;
+        report::say(format_args!(
+            "prompt {} tokens, {:.1} tok/s · generated {} tokens, {:.1} tok/s · first token after {first:.0} ms (load {:.0} ms) · {}{}",
+            self.prompt,
+            rate(self.prompt, self.prefill),
+            self.generated,
+            // The first token's work was the prompt's.
+            rate(self.generated.saturating_sub(1), self.decode),
+            self.load.as_secs_f64() * 1e3,
+            self.end,
+            if self.closed { ": the answer was closed in the shortest way" } else { "" },
+        ));
+        if self.guesses.guessed > 0 {
+            let Counts { guessed, kept, .. } = self.guesses;
+            report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));
+        }
+        let mut memory = format!("memory planned {}", Bytes(model.arena));
+        if let Some(now) = rss() {
+            memory += &format!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
+        }
+        if let Some(peak) = vm_hwm() {
+            memory += &format!(" · peak {}", Bytes(peak));
+        }
+        report::say(memory);
+    }
+}
