@@ -13,9 +13,10 @@ use katydid_core::text::{Add, Detokenizer, Encode};
 use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
 use crate::interrupt;
-use crate::loaded::{Generation, Loaded, Needs, with_model};
+use crate::loaded::{Generation, Loaded, Needs, Wanted, with_model};
 use crate::model_args::ModelArgs;
 use crate::report;
+use crate::stops::Stops;
 use crate::units::Bytes;
 use crate::verbs::encode;
 
@@ -40,6 +41,12 @@ pub(crate) struct Job<'j> {
     pub(crate) bias: &'j [(u32, f32)],
     /// What the answer keeps to.
     pub(crate) grammar: Option<Grammar<'j>>,
+    /// Texts that end an answer, and are no part of it, as long as no grammar
+    /// is at work.
+    pub(crate) stops: &'j [&'j str],
+    /// Take as large a context as prompt and answer need, where the model was
+    /// trained for it and `-c` does not say.
+    pub(crate) roomy: bool,
     /// No statistics, no progress.
     pub(crate) quiet: bool,
 }
@@ -53,7 +60,8 @@ impl Job<'_> {
         interrupt::catch();
         let spinner = report::spinner(&format!("loading {}", self.model.model.display()), self.quiet);
         let start = Instant::now();
-        with_model(self.model, None, needs, |mut model| {
+        let wanted = if self.roomy { Wanted::For(self.prompt.text, self.n) } else { Wanted::Usual };
+        with_model(self.model, wanted, needs, |mut model| {
             let generator = model.generator(self.params, self.bias)?;
             let mut constraints = self.grammar.map(|_| model.constraints()).transpose()?;
             let constraint = match (&mut constraints, &self.grammar) {
@@ -71,6 +79,7 @@ impl Job<'_> {
                 constraint,
                 workers: &pool,
                 detokenizer: Detokenizer::continuing(false),
+                stops: Stops::new(self.stops),
                 clock: MonotonicClock::new(),
             };
             let mut stats = run.prefill(&ids)?;
@@ -92,7 +101,7 @@ impl Job<'_> {
         }
         if ids.len() >= context && self.n > 0 {
             bail!(
-                "the prompt has {} tokens, which leaves no room in a context of {context}: shorten it or raise -c",
+                "the prompt has {} tokens, which leaves no room in a context window of {context}: shorten it or raise -c",
                 ids.len()
             );
         }
@@ -105,14 +114,20 @@ pub(crate) fn prompt_or_stdin(given: Option<&str>) -> Result<String> {
     if let Some(text) = given {
         return Ok(text.to_owned());
     }
+    let mut text = all_of_stdin()?;
+    let end = text.strip_suffix('\n').map_or(text.len(), |t| t.strip_suffix('\r').unwrap_or(t).len());
+    text.truncate(end);
+    Ok(text)
+}
+
+/// The prompt on stdin, to the last byte.
+pub(crate) fn all_of_stdin() -> Result<String> {
     let mut stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
         bail!("there is no prompt: give one with -p \"…\" or through a pipe");
     }
     let mut text = String::new();
     stdin.read_to_string(&mut text).context("cannot read the prompt from stdin")?;
-    let end = text.strip_suffix('\n').map_or(text.len(), |t| t.strip_suffix('\r').unwrap_or(t).len());
-    text.truncate(end);
     Ok(text)
 }
 
@@ -124,6 +139,7 @@ struct Run<'r, 'a, 'c> {
     constraint: Option<Constrained<'c>>,
     workers: &'r dyn Workers,
     detokenizer: Detokenizer,
+    stops: Stops<'r>,
     clock: MonotonicClock,
 }
 
@@ -176,6 +192,7 @@ impl Run<'_, '_, '_> {
             });
         }
         self.detokenizer.flush(&mut rest)?;
+        rest.insert_str(0, self.stops.held());
         // What was generated is written out whatever ended it.
         let written = writeln!(out, "{rest}").and_then(|()| out.flush());
         stats.decode = start.elapsed();
@@ -231,9 +248,14 @@ impl Run<'_, '_, '_> {
             }
             text.clear();
             self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
-            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
+            let free = self.constraint.as_mut().is_none_or(|c| c.matcher().is_free());
+            let (shown, stopped) = self.stops.push(&text, free);
+            out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
             stats.generated += 1;
             stats.decode = start.elapsed();
+            if stopped {
+                return Ok("the model ended");
+            }
             if stats.prompt + stats.generated > self.model.engine.context() {
                 return Ok("the context is full; raise -c to go on");
             }

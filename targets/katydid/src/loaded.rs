@@ -11,12 +11,13 @@ use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Pages;
 use katydid_core::sample::{self, Sampler};
-use katydid_core::text::{Sizes, Tables, Tokenizer};
+use katydid_core::text::{Encode, Sizes, Tables, Tokenizer};
 use katydid_linux::{Block, MappedFile, STACK, available_memory};
 
 use crate::grammar::{Constraints, Room};
-use crate::model_args::{ModelArgs, kernels, with_context};
+use crate::model_args::{ModelArgs, kernels, usual, with_context};
 use crate::units::Bytes;
+use crate::verbs::encode;
 
 /// The files of a model, mapped.
 pub(crate) struct Files(Vec<(PathBuf, MappedFile)>);
@@ -159,10 +160,44 @@ fn generator<'a, S: Space<'a>>(
     Ok((sample::lay_out(space, config.vocab, g.biases, g.last_n)?, Lookup::lay_out(space, text)?))
 }
 
+/// How large a context to take where the user does not say.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'t> {
+    /// As large as is usual.
+    Usual,
+    /// So many tokens.
+    Tokens(usize),
+    /// As is usual, or what this text and so many tokens more need, as far as
+    /// the model was trained for it.
+    For(&'t str, usize),
+}
+
+impl Wanted<'_> {
+    fn tokens(self, parts: &Parts<'_>, trained: usize) -> Result<Option<usize>> {
+        match self {
+            Self::Usual => Ok(None),
+            Self::Tokens(n) => Ok(Some(n)),
+            // No token takes less than a byte, BOS and a leading space aside.
+            Self::For(text, more) if text.len().saturating_add(more) < usual(trained) => Ok(None),
+            Self::For(text, more) => {
+                let sizes = Sizes::of(parts.meta())?;
+                let mut plan = MemoryPlan::new();
+                Tables::lay_out(&mut plan, &sizes)?;
+                let mut block = vec![0; usize::try_from(plan.total())? + ALIGN];
+                let tables = Tables::lay_out(&mut Arena::new(&mut block), &sizes)?;
+                let tokenizer = Tokenizer::build(parts.meta(), tables)?;
+                let how = Encode { parse_special: true, ..Encode::default() };
+                let need = encode(&tokenizer, text.as_bytes(), how)?.len().saturating_add(more);
+                Ok(Some(need.min(trained).max(usual(trained))))
+            }
+        }
+    }
+}
+
 /// Opens the model that `args` names and hands it to `verb`.
 pub(crate) fn with_model<R>(
     args: &ModelArgs,
-    context: Option<usize>,
+    wanted: Wanted<'_>,
     needs: Needs<'_>,
     verb: impl FnOnce(Loaded<'_>) -> Result<R>,
 ) -> Result<R> {
@@ -171,6 +206,7 @@ pub(crate) fn with_model<R>(
     let name = args.model.display();
     let parts = Parts::new(&headers).map_err(|e| anyhow!("{name}: {e}"))?;
     let config = Config::read(&parts).map_err(|e| anyhow!("{name}: {e}"))?;
+    let context = if args.context.is_none() { wanted.tokens(&parts, config.context)? } else { None };
     let options = args.options(config.context, context, needs.drafts());
     let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
     let budget =

@@ -13,17 +13,16 @@ mod loaded;
 mod model_args;
 mod output;
 mod report;
+mod stops;
 mod units;
 mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let args = cli::Cli::parse();
     interrupt::explain_bus_errors();
-    let done = match args.verb {
+    let done = match cli::parse() {
+        cli::Verb::Picolm(a) => verbs::picolm::run(&a),
         cli::Verb::Run(a) => verbs::run::run(&a),
         cli::Verb::Inspect(a) => verbs::inspect::run(&a),
         cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),

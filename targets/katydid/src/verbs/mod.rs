@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod eval;
 pub(crate) mod inspect;
+pub(crate) mod picolm;
 pub(crate) mod quantize;
 pub(crate) mod run;
 pub(crate) mod tokenize;

@@ -122,6 +122,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         params: &params,
         bias: &args.sampling.logit_bias,
         grammar,
+        stops: &[],
+        roomy: false,
         quiet: args.quiet,
     }
     .run()

@@ -4,6 +4,7 @@
 mod files;
 mod json;
 mod outputs;
+mod picolm;
 mod results;
 mod run;
 mod same_bits;
