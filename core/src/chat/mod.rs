@@ -6,6 +6,19 @@
 //! two tools is an [`Turn::Assistant`] followed by two [`Turn::Call`]s. A
 //! [`Template`] writes it as the text that a model was trained on.
 
+mod calls;
+mod gemma;
+mod json;
+mod style;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use calls::{Broken, Part, Parts, parse};
+pub use style::Style;
+pub use syntax::CallGrammar;
+
 use core::fmt;
 
 /// A tool as a model sees it.
@@ -66,6 +79,12 @@ pub trait Turns {
 impl Turns for [Turn<'_>] {
     fn each(&self, each: &mut dyn FnMut(Turn<'_>) -> fmt::Result) -> fmt::Result {
         self.iter().try_for_each(|&turn| each(turn))
+    }
+}
+
+impl<T: Turns + ?Sized> Turns for &T {
+    fn each(&self, each: &mut dyn FnMut(Turn<'_>) -> fmt::Result) -> fmt::Result {
+        (**self).each(each)
     }
 }
 

@@ -1,0 +1,586 @@
+//! Reading answers: what is said, what is thought, which tools are called.
+//!
+//! Models err, stop too early or were cut off, and write another family's calls
+//! than their own. Whatever an answer holds, [`parse`] goes through it once,
+//! front to back, and every piece is either understood or named as broken.
+
+use super::{CallSyntax, gemma, json};
+use core::fmt;
+
+/// A piece of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'t> {
+    /// What is said, without the white space towards calls and thoughts.
+    Text(&'t str),
+    /// What stands between `<think>` and `</think>`, likewise.
+    Thought(&'t str),
+    /// A call of a tool.
+    Call {
+        /// The tool's name.
+        name: &'t str,
+        /// The text of a JSON object.
+        arguments: &'t str,
+    },
+    /// Something began like a call and is none.
+    Broken {
+        /// Byte of the answer where it fails.
+        at: usize,
+        /// How.
+        why: Broken,
+    },
+}
+
+/// Why a call is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The answer ends within it.
+    Cut,
+    /// It is not written as such.
+    Syntax,
+    /// It names no tool.
+    Name,
+    /// Its arguments are no JSON object.
+    Arguments,
+    /// There is no room to unescape it.
+    Room,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cut => "the call does not end: write it whole, and shorter",
+            Self::Syntax => "the call is not valid JSON",
+            Self::Name => "the call has no name",
+            Self::Arguments => "the arguments of the call are no JSON object",
+            Self::Room => "the call is too long",
+        })
+    }
+}
+
+/// Reads an answer, whole or cut off, of a model that writes calls by `syntax`.
+///
+/// A call is also one where `arguments` are called `parameters` or the other way
+/// round, where they are JSON within a string, or where what ends the call is
+/// missing at the end of the answer. Where the syntax's own marks are nowhere in
+/// the answer, an answer that as a whole (or within a fence of three backticks)
+/// is JSON of one call, of a list of calls or of OpenAI's `tool_calls` is taken
+/// for them.
+///
+/// `room` takes what cannot be a piece of the answer: strings with escapes, and
+/// arguments that `FunctionGemma` writes without JSON. Six times the answer is
+/// always enough, and none where there are no such.
+pub fn parse<'t>(syntax: CallSyntax, text: &'t str, room: &'t mut [u8]) -> Parts<'t> {
+    let marked = opening(syntax).is_some_and(|mark| text.contains(mark));
+    Parts { syntax, text, at: 0, room, marked, fresh: true, state: State::Start }
+}
+
+/// The pieces of an answer, in order.
+pub struct Parts<'t> {
+    syntax: CallSyntax,
+    text: &'t str,
+    at: usize,
+    room: &'t mut [u8],
+    /// The syntax's own marks are in the text.
+    marked: bool,
+    /// Nothing has been said yet, but perhaps thought.
+    fresh: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Free,
+    /// In a list of calls.
+    List,
+    /// Nothing of the text is left but these were found in its last piece, up to
+    /// there: calls one after another.
+    Sequence {
+        end: usize,
+    },
+}
+
+/// What begins calls, where something does.
+fn opening(syntax: CallSyntax) -> Option<&'static str> {
+    match syntax {
+        CallSyntax::Hermes => Some(HERMES),
+        CallSyntax::Mistral => Some(MISTRAL),
+        CallSyntax::FunctionGemma => Some(GEMMA),
+        CallSyntax::Llama3 | CallSyntax::Json => None,
+    }
+}
+
+const HERMES: &str = "<tool_call>";
+const HERMES_END: &str = "</tool_call>";
+const MISTRAL: &str = "[TOOL_CALLS]";
+const ARGS: &str = "[ARGS]";
+const GEMMA: &str = "<start_function_call>";
+const GEMMA_END: &str = "<end_function_call>";
+const THINK: &str = "<think>";
+const THOUGHT: &str = "</think>";
+/// What a bare call begins with.
+const BARE: &str = "{\"name\"";
+
+impl<'t> Iterator for Parts<'t> {
+    type Item = Part<'t>;
+
+    fn next(&mut self) -> Option<Part<'t>> {
+        loop {
+            match self.state {
+                State::Start => {
+                    self.state = State::Free;
+                    if let Some(thought) = self.open_thought() {
+                        return Some(thought);
+                    }
+                }
+                State::Free if self.at >= self.text.len() => return None,
+                State::Free => {
+                    if let Some(part) = self.free() {
+                        return Some(part);
+                    }
+                }
+                State::List => {
+                    if let Some(part) = self.element() {
+                        return Some(part);
+                    }
+                }
+                State::Sequence { end } => {
+                    if let Some(part) = self.in_sequence(end) {
+                        return Some(part);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'t> Parts<'t> {
+    fn rest(&self, at: usize) -> &'t str {
+        self.text.get(at..).unwrap_or("")
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &'t str {
+        self.text.get(start..end).unwrap_or("")
+    }
+
+    /// Some templates open the thought themselves, so that only its end is here.
+    fn open_thought(&mut self) -> Option<Part<'t>> {
+        let end = self.text.find(THOUGHT)?;
+        let thought = self.slice(0, end);
+        if thought.contains(THINK) {
+            return None;
+        }
+        self.at = end + THOUGHT.len();
+        Some(thought.trim()).filter(|t| !t.is_empty()).map(Part::Thought)
+    }
+
+    /// Goes on to the next mark: returns the text before it, or what it begins.
+    fn free(&mut self) -> Option<Part<'t>> {
+        let start = self.at;
+        let fresh = core::mem::replace(&mut self.fresh, false);
+        if fresh && !self.marked && self.sequence(self.rest(start)) {
+            return None;
+        }
+        let mut at = start;
+        let end = loop {
+            let rest = self.rest(at);
+            let Some(step) = rest.find(['<', '[', '{']) else { break self.text.len() };
+            at += step;
+            if self.is_mark(at) {
+                break at;
+            }
+            // A bare object that is no call is passed over whole, so that no byte
+            // is read again and again.
+            at = match self.bare_at(at) {
+                Bare::Call => break at,
+                Bare::Other { end } => end,
+            };
+        };
+        let mut text = self.slice(start, end);
+        if start > 0 {
+            text = text.trim_start();
+        }
+        if end < self.text.len() {
+            text = text.trim_end();
+        }
+        if !text.trim().is_empty() {
+            self.at = end;
+            return Some(Part::Text(text));
+        }
+        self.at = end;
+        if end < self.text.len() { self.marked_part(fresh) } else { None }
+    }
+
+    fn is_mark(&self, at: usize) -> bool {
+        let rest = self.rest(at);
+        rest.starts_with(THINK) || opening(self.syntax).is_some_and(|mark| rest.starts_with(mark))
+    }
+
+    /// Whether a call without marks begins at a bracket.
+    fn bare_at(&self, at: usize) -> Bare {
+        let other = Bare::Other { end: at + 1 };
+        if opening(self.syntax).is_some() || !self.rest(at).starts_with(BARE) {
+            return other;
+        }
+        match json::value(self.text, at) {
+            Ok(end) if fields(self.slice(at, end)).is_call() => Bare::Call,
+            Ok(end) => Bare::Other { end },
+            Err(fault) if fault.cut => Bare::Call,
+            // Faults lie at bytes that may be within a character.
+            Err(fault) => Bare::Other { end: self.text.ceil_char_boundary(fault.at.max(at + 1)) },
+        }
+    }
+
+    /// What begins at the mark at `self.at`.
+    fn marked_part(&mut self, fresh: bool) -> Option<Part<'t>> {
+        let rest = self.rest(self.at);
+        if let Some(thought) = rest.strip_prefix(THINK) {
+            let len = thought.find(THOUGHT);
+            let thought = thought.get(..len.unwrap_or(thought.len())).unwrap_or("");
+            self.at = match len {
+                Some(len) => self.at + THINK.len() + len + THOUGHT.len(),
+                None => self.text.len(),
+            };
+            self.fresh = fresh;
+            return Some(thought.trim()).filter(|t| !t.is_empty()).map(Part::Thought);
+        }
+        match self.syntax {
+            CallSyntax::Hermes => Some(self.hermes()),
+            CallSyntax::Mistral => self.mistral(),
+            CallSyntax::FunctionGemma => Some(self.gemma()),
+            CallSyntax::Llama3 | CallSyntax::Json => Some(self.bare()),
+        }
+    }
+
+    fn hermes(&mut self) -> Part<'t> {
+        let start = json::skip(self.text, self.at + HERMES.len());
+        let end = match json::value(self.text, start) {
+            Ok(end) => end,
+            Err(fault) => return self.fail(fault, HERMES_END),
+        };
+        let after = json::skip(self.text, end);
+        let rest = self.rest(after);
+        if rest.starts_with(HERMES_END) {
+            self.at = after + HERMES_END.len();
+        } else if rest.is_empty() || rest.starts_with(HERMES) {
+            self.at = after;
+        } else {
+            return self.fail(json::Fault { at: after, cut: false }, HERMES_END);
+        }
+        self.call(start, end)
+    }
+
+    /// A broken call; goes on after what ends it.
+    fn fail(&mut self, fault: json::Fault, end: &str) -> Part<'t> {
+        let resume = self.text.ceil_char_boundary(fault.at.min(self.text.len()));
+        // Mistral's marks only begin calls: the next one counts.
+        let past = if end == MISTRAL { 0 } else { end.len() };
+        self.at = match self.rest(resume).find(end) {
+            Some(step) => resume + step + past,
+            None => self.text.len(),
+        };
+        Part::Broken { at: fault.at, why: if fault.cut { Broken::Cut } else { Broken::Syntax } }
+    }
+
+    /// A list of calls, one call, or `NAME[ARGS]{…}` as newer models write it.
+    fn mistral(&mut self) -> Option<Part<'t>> {
+        let start = json::skip(self.text, self.at + MISTRAL.len());
+        match self.text.as_bytes().get(start) {
+            Some(b'[') => {
+                self.at = start + 1;
+                self.state = State::List;
+                None
+            }
+            Some(b'{') => {
+                self.at = start;
+                Some(self.bare())
+            }
+            None => {
+                self.at = start;
+                Some(Part::Broken { at: start, why: Broken::Cut })
+            }
+            Some(_) => Some(self.mistral_named(start)),
+        }
+    }
+
+    fn mistral_named(&mut self, start: usize) -> Part<'t> {
+        let rest = self.rest(start);
+        let Some(len) = rest.find(['[', '{']) else {
+            self.at = self.text.len();
+            return Part::Broken { at: self.at, why: Broken::Cut };
+        };
+        let name = rest.get(..len).unwrap_or("").trim();
+        // An id of the call may stand before the arguments.
+        let open = rest.find('{').unwrap_or(rest.len());
+        if !rest.get(len..open).unwrap_or("").contains(ARGS) && open != len {
+            return self.fail(json::Fault { at: start + len, cut: false }, MISTRAL);
+        }
+        match json::value(self.text, start + open) {
+            Ok(end) => {
+                self.at = end;
+                Part::Call { name, arguments: self.slice(start + open, end) }
+            }
+            Err(fault) => self.fail(fault, MISTRAL),
+        }
+    }
+
+    /// The next call of a list.
+    fn element(&mut self) -> Option<Part<'t>> {
+        let mut at = json::skip(self.text, self.at);
+        if self.text.as_bytes().get(at) == Some(&b',') {
+            at = json::skip(self.text, at + 1);
+        }
+        self.at = at;
+        if self.text.as_bytes().get(at) == Some(&b']') {
+            self.at = at + 1;
+            self.state = State::Free;
+            return None;
+        }
+        match json::value(self.text, at) {
+            Ok(end) => {
+                self.at = end;
+                Some(self.call(at, end))
+            }
+            Err(fault) => {
+                self.state = State::Free;
+                Some(self.fail(fault, MISTRAL))
+            }
+        }
+    }
+
+    fn gemma(&mut self) -> Part<'t> {
+        let start = self.at + GEMMA.len();
+        let rest = self.rest(start);
+        let Some(len) = rest.find(['{', '<']) else {
+            self.at = self.text.len();
+            return Part::Broken { at: self.at, why: Broken::Cut };
+        };
+        let name = rest.get(..len).unwrap_or("").trim();
+        let name = name.strip_prefix("call:").unwrap_or(name).trim();
+        let open = start + len;
+        if name.is_empty() || !self.rest(open).starts_with('{') {
+            let part = self.fail(json::Fault { at: open, cut: false }, GEMMA_END);
+            return match part {
+                Part::Broken { at, .. } if name.is_empty() => Part::Broken { at, why: Broken::Name },
+                part => part,
+            };
+        }
+        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
+        match gemma::read(self.text, open, &mut page) {
+            Ok(end) => {
+                let after = json::skip(self.text, end);
+                let closed = self.rest(after).starts_with(GEMMA_END);
+                self.at = if closed { after + GEMMA_END.len() } else { end };
+                let fits = page.fits();
+                match self.hand_out(page) {
+                    Some(arguments) if fits => Part::Call { name, arguments },
+                    _ => Part::Broken { at: open, why: Broken::Room },
+                }
+            }
+            Err(fault) => {
+                self.room = page.give_back();
+                self.fail(fault, GEMMA_END)
+            }
+        }
+    }
+
+    /// What was written becomes a text, the rest of the room remains.
+    fn hand_out(&mut self, page: gemma::Page<'t>) -> Option<&'t str> {
+        let (used, rest) = page.split();
+        self.room = rest;
+        core::str::from_utf8(used).ok()
+    }
+
+    /// Looks whether an answer without marks is a call as a whole, or several.
+    fn sequence(&mut self, text: &'t str) -> bool {
+        let plain = unfenced(text);
+        let Some(first) = plain.find(['{', '[']) else { return false };
+        // Where the call stands in the answer.
+        let offset = |piece: &str| piece.as_ptr() as usize - self.text.as_ptr() as usize;
+        let (start, end) = (offset(plain) + first, offset(plain) + plain.len());
+        if first != 0 || plain.is_empty() {
+            return false;
+        }
+        let mut at = start;
+        let (mut calls, mut plain_calls) = (0, true);
+        while at < end {
+            let Ok(stop) = json::value(self.slice(0, end), at) else { return false };
+            if !is_calls(self.slice(at, stop)) {
+                return false;
+            }
+            calls += 1;
+            plain_calls &= fields(self.slice(at, stop)).is_call();
+            at = json::skip(self.text, stop);
+            while matches!(self.text.as_bytes().get(at), Some(b';' | b',')) && at < end {
+                at = json::skip(self.text, at + 1);
+            }
+        }
+        // One list, or any number of calls.
+        let found = calls > 0 && (calls == 1 || plain_calls);
+        if found {
+            self.at = start;
+            self.state = State::Sequence { end };
+        }
+        found
+    }
+
+    /// The next call of those that [`Self::sequence`] found.
+    fn in_sequence(&mut self, end: usize) -> Option<Part<'t>> {
+        let bytes = self.text.as_bytes();
+        while self.at < end
+            && matches!(bytes[self.at], b' ' | b'\n' | b'\r' | b'\t' | b';' | b',' | b']' | b'}')
+        {
+            self.at += 1;
+        }
+        if self.at >= end {
+            self.at = self.text.len();
+            self.state = State::Free;
+            return None;
+        }
+        let stop = json::value(self.text, self.at).unwrap_or(end);
+        let value = self.slice(self.at, stop);
+        // Within a list, or within the list of `tool_calls`.
+        let inner = match value.as_bytes().first() {
+            Some(b'[') => Some(value),
+            _ => json::members(value).find(|(k, _)| json::is(k, "tool_calls")).map(|(_, v)| v),
+        };
+        if let Some(list) = inner {
+            let start = list.as_ptr() as usize - self.text.as_ptr() as usize;
+            self.at = start + 1;
+            self.state = State::Sequence { end: start + list.len() };
+            return None;
+        }
+        let part = self.call(self.at, stop);
+        self.at = stop;
+        Some(part)
+    }
+
+    /// A call without marks at `self.at`.
+    fn bare(&mut self) -> Part<'t> {
+        match json::value(self.text, self.at) {
+            Ok(end) => {
+                let start = core::mem::replace(&mut self.at, end);
+                // Several may be written with a semicolon between them.
+                let after = json::skip(self.text, end);
+                if self.rest(after).starts_with(';') {
+                    self.at = after + 1;
+                }
+                self.call(start, end)
+            }
+            Err(fault) => self.fail(fault, MISTRAL),
+        }
+    }
+
+    /// The call that a whole object is.
+    fn call(&mut self, start: usize, end: usize) -> Part<'t> {
+        let Fields { name, arguments } = fields(self.slice(start, end));
+        let Some(name) = name.filter(|n| n.len() > 2 && n.starts_with('"')) else {
+            return Part::Broken { at: start, why: Broken::Name };
+        };
+        let Some(name) = self.unescaped(name) else {
+            return Part::Broken { at: start, why: Broken::Room };
+        };
+        let arguments = match arguments {
+            None | Some("null") => "{}",
+            Some(text) if text.starts_with('{') => text,
+            Some(text) if text.starts_with('"') => {
+                let Some(inner) = self.unescaped(text) else {
+                    return Part::Broken { at: start, why: Broken::Room };
+                };
+                match json::object(inner) {
+                    Some(object) => object,
+                    None if inner.trim().is_empty() => "{}",
+                    None => return Part::Broken { at: start, why: Broken::Arguments },
+                }
+            }
+            Some(_) => return Part::Broken { at: start, why: Broken::Arguments },
+        };
+        Part::Call { name, arguments }
+    }
+
+    /// What a string value says.
+    fn unescaped(&mut self, string: &'t str) -> Option<&'t str> {
+        let inner = string.strip_prefix('"')?.strip_suffix('"')?;
+        if !inner.contains('\\') {
+            return Some(inner);
+        }
+        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
+        for c in json::chars(string) {
+            page.push(c.encode_utf8(&mut [0; 4]));
+        }
+        let fits = page.fits();
+        self.hand_out(page).filter(|_| fits)
+    }
+}
+
+/// What stands at a bracket in free text.
+enum Bare {
+    Call,
+    /// No call; look on from there.
+    Other {
+        end: usize,
+    },
+}
+
+/// The parts of a call as they are written.
+#[derive(Clone, Copy)]
+struct Fields<'t> {
+    name: Option<&'t str>,
+    arguments: Option<&'t str>,
+}
+
+impl Fields<'_> {
+    fn is_call(&self) -> bool {
+        self.name.is_some_and(|name| name.starts_with('"')) && self.arguments.is_some()
+    }
+}
+
+/// A call's parts, at the top of an object or in its `function`.
+fn fields(object: &str) -> Fields<'_> {
+    let mut found = Fields { name: None, arguments: None };
+    let mut inner = object;
+    for _ in 0..2 {
+        let mut function = None;
+        for (key, value) in json::members(inner) {
+            if json::is(key, "name") {
+                found.name = Some(value);
+            } else if json::is(key, "arguments") || json::is(key, "parameters") {
+                found.arguments = found.arguments.or(Some(value));
+            } else if json::is(key, "function") && value.starts_with('{') {
+                function = Some(value);
+            }
+        }
+        match function {
+            Some(object) if found.name.is_none() => inner = object,
+            _ => break,
+        }
+    }
+    found
+}
+
+/// Whether a whole value is a call, a list of calls, or OpenAI's `tool_calls`.
+fn is_calls(value: &str) -> bool {
+    let all = |list: &str| {
+        let mut count = 0;
+        json::elements(list).all(|call| {
+            count += 1;
+            fields(call).is_call()
+        }) && count > 0
+    };
+    if value.starts_with('[') {
+        return all(value);
+    }
+    match json::members(value).find(|(key, _)| json::is(key, "tool_calls")) {
+        Some((_, list)) => all(list),
+        None => fields(value).is_call(),
+    }
+}
+
+/// A text without the fence of backticks, or Llama's mark of code, around it.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let text = text.strip_prefix("<|python_tag|>").unwrap_or(text).trim_start();
+    let Some(inner) = text.strip_prefix("```") else { return text };
+    let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    inner.trim().strip_suffix("```").unwrap_or(inner).trim()
+}
