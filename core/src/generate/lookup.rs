@@ -40,6 +40,11 @@ impl<'a> Lookup<'a> {
         Ok(Self { history, len: 0, reach: 3, wait: 0, pause: 1 })
     }
 
+    /// Forgets the text, but not how well guessing goes.
+    pub fn forget(&mut self) {
+        self.len = 0;
+    }
+
     /// Adds a token to the text. Past the memory, the older half is forgotten.
     pub fn push(&mut self, id: u32) {
         if self.history.is_empty() {
