@@ -6,6 +6,7 @@
 //! two tools is an [`Turn::Assistant`] followed by two [`Turn::Call`]s. A
 //! [`Template`] writes it as the text that a model was trained on.
 
+mod bare;
 mod calls;
 mod gemma;
 mod json;
@@ -21,6 +22,7 @@ pub use calls::{Broken, Part, Parts, parse};
 pub use session::{Prompted, Said, Session, SessionError, SessionMemory};
 pub use style::Style;
 pub use syntax::CallGrammar;
+pub use write::describe_tools;
 
 use core::fmt;
 

@@ -33,6 +33,14 @@ pub(super) struct Writer<'w> {
     tools_due: bool,
 }
 
+/// Writes what a system text can say of `tools` to a model that was not trained
+/// on any, and how it is to call them: by [`CallSyntax::Hermes`], or else by
+/// [`CallSyntax::Json`]. Ends in an empty line.
+pub fn describe_tools(tools: &[ToolSpec<'_>], syntax: CallSyntax, out: &mut dyn Out) -> fmt::Result {
+    let style = if syntax == CallSyntax::Hermes { Style::ChatMl } else { Style::Zephyr };
+    Writer::new(style, tools, 0, out).our_tools()
+}
+
 impl<'w> Writer<'w> {
     pub(super) fn new(style: Style, tools: &'w [ToolSpec<'w>], users: usize, out: &'w mut dyn Out) -> Self {
         let (marks, syntax) = (style.marks(), style.syntax());
