@@ -12,6 +12,7 @@ use katydid_core::sample::{Constraint, Params};
 use katydid_core::text::{Add, Detokenizer, Encode};
 use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
+use crate::grammar::size;
 use crate::interrupt;
 use crate::loaded::{Generation, Loaded, Needs, Wanted, with_model};
 use crate::model_args::ModelArgs;
@@ -56,7 +57,12 @@ impl Job<'_> {
     pub(crate) fn run(&self) -> Result<()> {
         let generate =
             Generation { last_n: self.params.repeat_last_n, biases: self.bias.len(), drafts: self.drafts };
-        let needs = Needs { text: true, generate: Some(generate), grammar: self.grammar };
+        let needs = Needs {
+            text: true,
+            generate: Some(generate),
+            grammar: self.grammar.as_ref().map(size).transpose()?,
+            session: false,
+        };
         interrupt::catch();
         let spinner = report::spinner(&format!("loading {}", self.model.model.display()), self.quiet);
         let start = Instant::now();

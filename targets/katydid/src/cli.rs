@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::verbs::{bench, eval, inspect, picolm, quantize, run, tokenize};
+use crate::verbs::{bench, chat, eval, inspect, picolm, quantize, run, tokenize};
 
 /// LLM inference for boards that fit in a hand.
 #[derive(Parser)]
@@ -20,6 +20,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Continue a prompt; the text goes to stdout as it comes
     Run(run::Args),
+    /// Talk with a model
+    Chat(chat::Args),
     /// Show what a model file holds and the memory it will take
     Inspect(inspect::Args),
     /// Turn text into token ids, or ids into text

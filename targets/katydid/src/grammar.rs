@@ -3,6 +3,7 @@
 
 use anyhow::{Result, anyhow};
 use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
+use katydid_core::grammar::tools::{self, Form, Tool, ToolsError};
 use katydid_core::grammar::{
     Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options, SchemaError, Scratch, Stacks, Trie,
     TrieMemory, TrieSizes, Why,
@@ -68,24 +69,29 @@ fn limits(raise: u32) -> Limits {
     }
 }
 
-/// What a constraint takes beside the vocabulary's trie: its grammar's tables,
-/// stacks and masks.
-struct Rooms<'a> {
-    grammar: Grammar<'a>,
-    stacks: Stacks<'a>,
-    masks: MaskMemory<'a>,
+/// Bytes that the tables of `grammar` take.
+pub(crate) fn size(grammar: &Grammar<'_>) -> Result<usize> {
+    let mut plan = MemoryPlan::new();
+    grammar.copy_to(&mut plan)?;
+    Ok(usize::try_from(plan.total())?)
 }
 
-fn rooms<'a, S: Space<'a>>(
-    space: &mut S,
-    grammar: &Grammar<'_>,
-    vocab: usize,
-) -> Result<Rooms<'a>, ArenaFull> {
-    Ok(Rooms {
-        grammar: grammar.copy_to(space)?,
-        stacks: Stacks::lay_out(space, &Limits::default())?,
-        masks: MaskMemory::lay_out(space, vocab, MASKS)?,
-    })
+/// What a constraint takes beside its grammar's tables.
+fn beside<'a, S: Space<'a>>(space: &mut S, vocab: usize) -> Result<(Stacks<'a>, MaskMemory<'a>), ArenaFull> {
+    Ok((Stacks::lay_out(space, &Limits::default())?, MaskMemory::lay_out(space, vocab, MASKS)?))
+}
+
+/// The schema of calls, however long.
+pub(crate) fn schema_of_calls(tools: &[Tool<'_>], form: Form<'_>) -> Result<String> {
+    let mut room = vec![0; 4096];
+    loop {
+        let have = room.len();
+        match tools::schema(tools, form, &mut room) {
+            Ok(schema) => return Ok(schema.to_owned()),
+            Err(ToolsError::Room { need, .. }) if need > have => room = vec![0; need],
+            Err(e) => return Err(e.into()),
+        }
+    }
 }
 
 /// Planned memory for constraints, one at a time.
@@ -96,16 +102,16 @@ pub(crate) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Takes what answers within `grammar` need.
+    /// Takes what answers within a grammar need whose tables take `tables` bytes.
     pub(crate) fn lay_out<S: Space<'a>>(
         space: &mut S,
-        grammar: &Grammar<'_>,
+        tables: usize,
         sizes: &Sizes,
         vocab: usize,
     ) -> Result<Self, ArenaFull> {
         let mut plan = MemoryPlan::new();
-        rooms(&mut plan, grammar, vocab)?;
-        let size = usize::try_from(plan.total()).unwrap_or(usize::MAX);
+        beside(&mut plan, vocab)?;
+        let size = usize::try_from(plan.total()).unwrap_or(usize::MAX).saturating_add(tables);
         Ok(Self {
             trie: TrieMemory::lay_out(space, &TrieSizes::at_most(sizes))?,
             block: space.take(Part::Grammar, "grammar, stacks, masks", size)?,
@@ -129,10 +135,12 @@ pub(crate) struct Constraints<'a> {
 }
 
 impl Constraints<'_> {
-    /// A text that is to keep to `grammar`, which must be no larger than planned.
+    /// A text that is to keep to `grammar`; errs where that is larger than
+    /// planned.
     pub(crate) fn of(&mut self, grammar: &Grammar<'_>) -> Result<Constrained<'_>> {
         let mut arena = Arena::new(self.block);
-        let Rooms { grammar, stacks, masks } = rooms(&mut arena, grammar, self.vocab)?;
+        let (stacks, masks) = beside(&mut arena, self.vocab)?;
+        let grammar = grammar.copy_to(&mut arena)?;
         let matcher = Matcher::new(grammar, stacks).ok_or_else(|| anyhow!("no room for the grammar"))?;
         Ok(Constrained::new(matcher, self.trie, self.tokenizer, masks))
     }

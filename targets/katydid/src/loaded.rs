@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
+use katydid_core::chat::SessionMemory;
 use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts, split_name};
-use katydid_core::grammar::Grammar;
 use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Pages;
@@ -68,13 +68,16 @@ fn parse_one<'f>(path: &Path, file: &'f MappedFile) -> Result<Part<'f>> {
 
 /// What a verb needs of a model.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Needs<'g> {
+pub(crate) struct Needs {
     /// The text half: tokenizer tables.
     pub(crate) text: bool,
     /// What generating takes.
     pub(crate) generate: Option<Generation>,
-    /// What answers keep to. Needs the text half.
-    pub(crate) grammar: Option<Grammar<'g>>,
+    /// Bytes of the tables of a grammar that answers keep to. Needs the text
+    /// half.
+    pub(crate) grammar: Option<usize>,
+    /// A conversation. Needs the text half, and what generating takes.
+    pub(crate) session: bool,
 }
 
 /// Sizes of what generates text.
@@ -88,7 +91,7 @@ pub(crate) struct Generation {
     pub(crate) drafts: usize,
 }
 
-impl Needs<'_> {
+impl Needs {
     fn drafts(&self) -> usize {
         self.generate.map_or(0, |g| g.drafts)
     }
@@ -100,6 +103,10 @@ pub(crate) struct Loaded<'a> {
     pub(crate) tokenizer: Option<Tokenizer<'a>>,
     generator: Option<(sample::Memory<'a>, Lookup<'a>)>,
     constraints: Option<Constraints<'a>>,
+    /// The memory of a verb that asked for a session.
+    pub(crate) session: Option<SessionMemory<'a>>,
+    /// The model's own chat template, where it has one.
+    pub(crate) template: Option<&'a str>,
     /// Bytes of the arena, all of them planned.
     pub(crate) arena: u64,
 }
@@ -132,19 +139,22 @@ pub(crate) fn plan(
     parts: &Parts<'_>,
     config: &Config,
     options: &Options,
-    needs: Needs<'_>,
+    needs: Needs,
 ) -> Result<MemoryPlan> {
     let mut plan = MemoryPlan::new();
     Engine::plan(&mut plan, config, options)?;
     if needs.text {
         let sizes = Sizes::of(parts.meta())?;
         Tables::lay_out(&mut plan, &sizes)?;
-        if let Some(g) = &needs.grammar {
+        if let Some(g) = needs.grammar {
             Room::lay_out(&mut plan, g, &sizes, config.vocab)?;
         }
     }
     if let Some(g) = needs.generate {
         generator(&mut plan, config, options, g)?;
+    }
+    if needs.session {
+        SessionMemory::lay_out(&mut plan, options.context)?;
     }
     Ok(plan)
 }
@@ -198,7 +208,7 @@ impl Wanted<'_> {
 pub(crate) fn with_model<R>(
     args: &ModelArgs,
     wanted: Wanted<'_>,
-    needs: Needs<'_>,
+    needs: Needs,
     verb: impl FnOnce(Loaded<'_>) -> Result<R>,
 ) -> Result<R> {
     let files = Files::open(&args.model)?;
@@ -224,18 +234,13 @@ pub(crate) fn with_model<R>(
 }
 
 /// Takes from `arena` what [`plan`] planned, and fills it.
-fn load<'a>(
-    parts: &Parts<'a>,
-    options: &Options,
-    needs: Needs<'_>,
-    arena: &mut Arena<'a>,
-) -> Result<Loaded<'a>> {
+fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Arena<'a>) -> Result<Loaded<'a>> {
     let engine = Engine::load(parts, options, kernels()?, arena)?;
     let (mut tokenizer, mut constraints) = (None, None);
     if needs.text {
         let sizes = Sizes::of(parts.meta())?;
         let t = Tokenizer::build(parts.meta(), Tables::lay_out(arena, &sizes)?)?;
-        if let Some(g) = &needs.grammar {
+        if let Some(g) = needs.grammar {
             constraints = Some(Room::lay_out(arena, g, &sizes, engine.config().vocab)?.sort(t)?);
         }
         tokenizer = Some(t);
@@ -244,7 +249,13 @@ fn load<'a>(
         None => None,
         Some(g) => Some(generator(arena, engine.config(), options, g)?),
     };
-    Ok(Loaded { engine, tokenizer, generator, constraints, arena: arena.used() as u64 })
+    let session = match needs.session {
+        true => Some(SessionMemory::lay_out(arena, options.context)?),
+        false => None,
+    };
+    let template = parts.meta().str("tokenizer.chat_template").ok().flatten();
+    let arena = arena.used() as u64;
+    Ok(Loaded { engine, tokenizer, generator, constraints, session, template, arena })
 }
 
 /// Stacks of the threads that a pool of `threads` starts: beside the arena, but
@@ -258,7 +269,7 @@ struct Budget<'b, 'a> {
     parts: &'b Parts<'a>,
     config: &'b Config,
     options: &'b Options,
-    needs: Needs<'b>,
+    needs: Needs,
     stacks: u64,
 }
 

@@ -5,7 +5,9 @@
 //! 1 failure, 2 usage.
 
 mod answer;
+mod chat_template;
 mod cli;
+mod conversation;
 mod files;
 mod grammar;
 mod interrupt;
@@ -14,6 +16,7 @@ mod model_args;
 mod output;
 mod report;
 mod stops;
+mod talk;
 mod units;
 mod verbs;
 
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let done = match cli::parse() {
         cli::Verb::Picolm(a) => verbs::picolm::run(&a),
         cli::Verb::Run(a) => verbs::run::run(&a),
+        cli::Verb::Chat(a) => verbs::chat::run(&a),
         cli::Verb::Inspect(a) => verbs::inspect::run(&a),
         cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),
         cli::Verb::Eval(a) => verbs::eval::run(&a.what),

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod eval;
 pub(crate) mod inspect;
 pub(crate) mod picolm;

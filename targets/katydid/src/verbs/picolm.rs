@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use katydid_core::generate::MOST_DRAFTS;
-use katydid_core::grammar::tools::{self, Form, Tool, ToolsError};
+use katydid_core::grammar::tools::{Form, Tool};
 use katydid_core::grammar::{Options, Spacing, Trigger, Wrap};
 use katydid_core::sample::Params;
 
 use crate::answer::{Job, Prompt, all_of_stdin};
-use crate::grammar::compile;
+use crate::grammar::{compile, schema_of_calls};
 use crate::model_args::ModelArgs;
 use crate::report;
 
@@ -138,7 +138,7 @@ impl<'p> Tools<'p> {
         for &(name, parameters) in &self.0 {
             let tool = Tool { name, parameters };
             let form = Form::Wire { most: 1, id };
-            let checked = written(&[tool], form)
+            let checked = schema_of_calls(&[tool], form)
                 .and_then(|schema| compile(&schema, &Options::default(), &mut Vec::new()).map(drop));
             kept.push(match checked {
                 Ok(()) => tool,
@@ -149,20 +149,7 @@ impl<'p> Tools<'p> {
                 }
             });
         }
-        written(&kept, Form::Wire { most: MOST_CALLS, id }).map(Some)
-    }
-}
-
-/// The schema of calls, however long.
-fn written(tools: &[Tool<'_>], form: Form<'_>) -> Result<String> {
-    let mut room = vec![0; 4096];
-    loop {
-        let have = room.len();
-        match tools::schema(tools, form, &mut room) {
-            Ok(schema) => return Ok(schema.to_owned()),
-            Err(ToolsError::Room { need, .. }) if need > have => room = vec![0; need],
-            Err(e) => return Err(e.into()),
-        }
+        schema_of_calls(&kept, Form::Wire { most: MOST_CALLS, id }).map(Some)
     }
 }
 

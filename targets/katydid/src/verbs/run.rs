@@ -2,14 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::chat::Template;
 use katydid_core::generate::MOST_DRAFTS;
 use katydid_core::grammar::Options;
 use katydid_core::sample::Params;
 
 use crate::answer::{Job, Prompt, prompt_or_stdin};
+use crate::conversation::{Conversation, Line, Tools};
 use crate::grammar::{JSON, compile};
+use crate::loaded::{Wanted, with_model};
 use crate::model_args::ModelArgs;
+use crate::talk::{End, Piece, Talk, grammar, needs};
+use crate::{interrupt, report};
+use serde_json::{Value, json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,6 +42,14 @@ pub(crate) struct Args {
     /// Answer with JSON: an object or a list
     #[arg(long, conflicts_with = "schema")]
     json: bool,
+    /// Ask as in a conversation, with tools that the model may call: a JSON list in
+    /// the shape of OpenAI's API. Prints the answer, or one line of JSON with calls
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "json"])]
+    tools: Option<PathBuf>,
+    /// With --tools: how the conversation is written, such as chatml [default: the
+    /// model's own way]
+    #[arg(long, value_name = "NAME", requires = "tools")]
+    template: Option<String>,
     /// No statistics, no progress
     #[arg(short, long)]
     quiet: bool,
@@ -45,7 +59,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sampling")]
-struct Sampling {
+pub(crate) struct Sampling {
     /// 0 is greedy; higher is wilder
     #[arg(short, long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     temperature: f32,
@@ -72,14 +86,14 @@ struct Sampling {
     presence_penalty: f32,
     /// Adds to a token's logit; ID=-inf bans it. May be repeated
     #[arg(long, value_name = "ID=X", value_parser = parse_bias)]
-    logit_bias: Vec<(u32, f32)>,
+    pub(crate) logit_bias: Vec<(u32, f32)>,
     /// Start of the random numbers: one seed, one text
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 impl Sampling {
-    fn params(&self) -> Params {
+    pub(crate) fn params(&self) -> Params {
         Params {
             temperature: self.temperature,
             top_k: self.top_k,
@@ -105,6 +119,9 @@ fn parse_bias(text: &str) -> Result<(u32, f32), String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let params = args.sampling.params();
     params.check()?;
+    if let Some(tools) = &args.tools {
+        return call(args, &params, &Tools::load(tools)?);
+    }
     let schema = match &args.schema {
         Some(path) => Some(read_schema(path)?),
         None => args.json.then(|| JSON.to_owned()),
@@ -134,4 +151,45 @@ const MOST_SCHEMA: u64 = 16 << 20;
 
 fn read_schema(path: &Path) -> Result<String> {
     crate::files::text(path, MOST_SCHEMA, "a JSON Schema")
+}
+
+/// Answers a question with the calls it takes, or in words.
+fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
+    let talk = Conversation(vec![Line::User(prompt_or_stdin(args.prompt.as_deref())?)]);
+    let bias = &args.sampling.logit_bias;
+    interrupt::catch();
+    with_model(&args.model, Wanted::Usual, needs(params, bias.len(), tools, 0)?, |model| {
+        let pool = args.model.pool()?;
+        let mut talker = Talk::new(model, args.template.as_deref(), params, bias, &pool)?;
+        let mut heap = Vec::new();
+        let grammar = grammar(talker.template.syntax(), tools, &mut heap)?;
+        let answer = talker.answer(&talk, tools, grammar.as_ref(), args.n, args.quiet, &mut |_| Ok(()))?;
+        let context = talker.session.engine().context();
+        let answer = answer.ok_or_else(|| {
+            anyhow!(
+                "prompt and tools leave no room in a context window of {context}: shorten them or raise -c"
+            )
+        })?;
+        let (mut said, mut calls) = (Vec::new(), Vec::new());
+        for piece in talker.pieces(&answer.text, tools) {
+            match piece {
+                Piece::Text(text) => said.push(text),
+                Piece::Call { name, arguments } => calls.push(call_of(&name, &arguments)?),
+                Piece::Broken(why) => bail!("the model called a tool, but {why}: {}", answer.text.trim()),
+            }
+        }
+        match calls.is_empty() {
+            true => report::result(said.join("\n"))?,
+            false => report::result(Value::Array(calls))?,
+        }
+        if answer.end != End::Model && !args.quiet {
+            report::say("katydid: the answer was cut; raise -n or -c to go on");
+        }
+        Ok(())
+    })
+}
+
+fn call_of(name: &str, arguments: &str) -> Result<Value> {
+    let arguments: Value = serde_json::from_str(arguments).context("the arguments of a call are no JSON")?;
+    Ok(json!({"name": name, "arguments": arguments}))
 }
