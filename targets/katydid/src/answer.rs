@@ -1,6 +1,7 @@
 //! An answer to a prompt, printed as it comes.
 
 use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,6 +13,7 @@ use katydid_core::sample::{Constraint, Params};
 use katydid_core::text::{Add, Detokenizer, Encode};
 use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
+use crate::cache;
 use crate::grammar::size;
 use crate::interrupt;
 use crate::loaded::{Generation, Loaded, Needs, Wanted, with_model};
@@ -48,6 +50,8 @@ pub(crate) struct Job<'j> {
     /// Take as large a context as prompt and answer need, where the model was
     /// trained for it and `-c` does not say.
     pub(crate) roomy: bool,
+    /// Where the prompt's state is kept.
+    pub(crate) cache: Option<&'j Path>,
     /// No statistics, no progress.
     pub(crate) quiet: bool,
 }
@@ -62,6 +66,7 @@ impl Job<'_> {
             generate: Some(generate),
             grammar: self.grammar.as_ref().map(size).transpose()?,
             session: false,
+            sum: self.cache.is_some(),
         };
         interrupt::catch();
         let spinner = report::spinner(&format!("loading {}", self.model.model.display()), self.quiet);
@@ -88,9 +93,11 @@ impl Job<'_> {
                 stops: Stops::new(self.stops),
                 clock: MonotonicClock::new(),
             };
-            let mut stats = run.prefill(&ids)?;
+            let cached = self.cache.map(|path| cache::load(path, run.model.sum, &ids, &mut run.model.engine));
+            let mut stats = run.prefill(&ids, cached.unwrap_or(0))?;
             stats.load = load;
             let done = run.generate(&mut stats);
+            run.keep(&ids, cached.unwrap_or(0));
             if !self.quiet {
                 stats.print(&run.model);
             }
@@ -154,6 +161,8 @@ struct Run<'r, 'a, 'c> {
 struct Stats {
     load: Duration,
     prompt: usize,
+    /// Tokens before those, out of the cache.
+    cached: usize,
     prefill: Duration,
     generated: usize,
     decode: Duration,
@@ -164,14 +173,27 @@ struct Stats {
 }
 
 impl Run<'_, '_, '_> {
-    fn prefill(&mut self, ids: &[u32]) -> Result<Stats> {
+    /// Keeps the prompt's state for the next time, where there is more of it than
+    /// last time. A cache that cannot be written spoils no answer.
+    fn keep(&mut self, ids: &[u32], cached: usize) {
+        let Some(path) = self.job.cache else { return };
+        let read = ids.len().min(self.model.engine.position());
+        if read > cached + 1 || read == 1 && cached == 0 {
+            if let Err(e) = cache::save(path, self.model.sum, &ids[..read], &mut self.model.engine) {
+                report::say(format_args!("katydid: the prompt is not kept: {e:#}"));
+            }
+        }
+    }
+
+    fn prefill(&mut self, ids: &[u32], cached: usize) -> Result<Stats> {
         for &id in ids {
             self.generator.prompt(id);
         }
-        let bar = report::bar("prompt", ids.len() as u64, self.job.quiet);
+        let rest = &ids[cached..];
+        let bar = report::bar("prompt", rest.len() as u64, self.job.quiet);
         let start = Instant::now();
         let mut seen = 0;
-        let done = self.model.engine.eval(self.workers, ids, &mut |done| {
+        let done = self.model.engine.eval(self.workers, rest, &mut |done| {
             bar.set_position(done as u64);
             seen = done;
             !interrupt::asked()
@@ -181,7 +203,7 @@ impl Run<'_, '_, '_> {
             Ok(()) | Err(EvalError::Stopped { .. }) => {}
             Err(e) => return Err(e.into()),
         }
-        Ok(Stats { prompt: seen, prefill: start.elapsed(), ..Stats::default() })
+        Ok(Stats { prompt: seen, cached, prefill: start.elapsed(), ..Stats::default() })
     }
 
     /// Generates until the model ends, `-n`, the context's end or Ctrl-C.
@@ -262,7 +284,7 @@ impl Run<'_, '_, '_> {
             if stopped {
                 return Ok("the model ended");
             }
-            if stats.prompt + stats.generated > self.model.engine.context() {
+            if stats.cached + stats.prompt + stats.generated > self.model.engine.context() {
                 return Ok("the context is full; raise -c to go on");
             }
         }
@@ -288,6 +310,9 @@ impl Stats {
             self.end,
             if self.closed { ": the answer was closed in the shortest way" } else { "" },
         ));
+        if self.cached > 0 {
+            report::say(format_args!("{} tokens before those were in the cache", self.cached));
+        }
         if self.guesses.guessed > 0 {
             let Counts { guessed, kept, .. } = self.guesses;
             report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));

@@ -21,6 +21,7 @@ pub(crate) fn text(path: &Path, most: u64, what: &str) -> Result<String> {
 
 /// Gives the file at `path` new contents, or leaves it as it is.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    crate::output::replaceable(path)?;
     let mut partial = crate::output::Partial::create(path, bytes.len() as u64)?;
     partial.write(bytes).with_context(|| format!("cannot write {}", path.display()))?;
     partial.commit(path)

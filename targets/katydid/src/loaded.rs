@@ -14,6 +14,7 @@ use katydid_core::sample::{self, Sampler};
 use katydid_core::text::{Encode, Sizes, Tables, Tokenizer};
 use katydid_linux::{Block, MappedFile, STACK, available_memory};
 
+use crate::cache::model_sum;
 use crate::grammar::{Constraints, Room};
 use crate::model_args::{ModelArgs, kernels, usual, with_context};
 use crate::units::Bytes;
@@ -78,6 +79,8 @@ pub(crate) struct Needs {
     pub(crate) grammar: Option<usize>,
     /// A conversation. Needs the text half, and what generating takes.
     pub(crate) session: bool,
+    /// What tells the model from others.
+    pub(crate) sum: bool,
 }
 
 /// Sizes of what generates text.
@@ -105,6 +108,8 @@ pub(crate) struct Loaded<'a> {
     constraints: Option<Constraints<'a>>,
     /// The memory of a verb that asked for a session.
     pub(crate) session: Option<SessionMemory<'a>>,
+    /// Tells the model from others, for a verb that asked for it.
+    pub(crate) sum: u64,
     /// The model's own chat template, where it has one.
     pub(crate) template: Option<&'a str>,
     /// Bytes of the arena, all of them planned.
@@ -228,8 +233,11 @@ pub(crate) fn with_model<R>(
     let mut block = Block::new(size)
         .map_err(|e| anyhow!("cannot get {} of memory: {e}; lower -c", Bytes(plan.total())))?;
     let mut arena = Arena::new(block.bytes());
-    let loaded = load(&parts, &options, needs, &mut arena).with_context(|| name.to_string())?;
+    let mut loaded = load(&parts, &options, needs, &mut arena).with_context(|| name.to_string())?;
     debug_assert_eq!(loaded.arena, plan.total(), "the plan is what is taken");
+    if needs.sum {
+        loaded.sum = model_sum(&files, &headers);
+    }
     verb(loaded)
 }
 
@@ -255,7 +263,7 @@ fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Aren
     };
     let template = parts.meta().str("tokenizer.chat_template").ok().flatten();
     let arena = arena.used() as u64;
-    Ok(Loaded { engine, tokenizer, generator, constraints, session, template, arena })
+    Ok(Loaded { engine, tokenizer, generator, constraints, session, template, sum: 0, arena })
 }
 
 /// Stacks of the threads that a pool of `threads` starts: beside the arena, but

@@ -5,6 +5,7 @@
 //! 1 failure, 2 usage.
 
 mod answer;
+mod cache;
 mod chat_template;
 mod cli;
 mod conversation;

@@ -35,6 +35,7 @@ pub(crate) fn needs(params: &Params, biases: usize, tools: &Tools, least: usize)
         generate: Some(Generation { last_n: params.repeat_last_n, biases, drafts: MOST_DRAFTS }),
         grammar: Some(most).filter(|&n| n > 0),
         session: true,
+        sum: false,
     })
 }
 

@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         grammar: grammar.transpose()?,
         stops: &stops,
         roomy: true,
+        cache: args.cache.as_deref(),
         quiet: false,
     }
     .run()

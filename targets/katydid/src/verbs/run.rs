@@ -42,9 +42,12 @@ pub(crate) struct Args {
     /// Answer with JSON: an object or a list
     #[arg(long, conflicts_with = "schema")]
     json: bool,
+    /// Keep the prompt's state in FILE, so that it need not be worked out again
+    #[arg(long, value_name = "FILE")]
+    cache: Option<PathBuf>,
     /// Ask as in a conversation, with tools that the model may call: a JSON list in
     /// the shape of OpenAI's API. Prints the answer, or one line of JSON with calls
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "json", "cache"])]
     tools: Option<PathBuf>,
     /// With --tools: how the conversation is written, such as chatml [default: the
     /// model's own way]
@@ -141,6 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         grammar,
         stops: &[],
         roomy: false,
+        cache: args.cache.as_deref(),
         quiet: args.quiet,
     }
     .run()
