@@ -178,10 +178,11 @@ impl Run<'_, '_, '_> {
     fn keep(&mut self, ids: &[u32], cached: usize) {
         let Some(path) = self.job.cache else { return };
         let read = ids.len().min(self.model.engine.position());
-        if read > cached + 1 || read == 1 && cached == 0 {
-            if let Err(e) = cache::save(path, self.model.sum, &ids[..read], &mut self.model.engine) {
-                report::say(format_args!("katydid: the prompt is not kept: {e:#}"));
-            }
+        if read == 0 || read == cached + 1 && cached > 0 {
+            return;
+        }
+        if let Err(e) = cache::save(path, self.model.sum, &ids[..read], &mut self.model.engine) {
+            report::say(format_args!("katydid: the prompt is not kept: {e:#}"));
         }
     }
 
