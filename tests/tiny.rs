@@ -162,6 +162,40 @@ impl Tiny {
         self
     }
 
+    /// Gives token `id` another text, as an ordinary token or a control token.
+    pub fn token(&mut self, id: usize, text: &str, control: bool) -> &mut Self {
+        for (key, value) in &mut self.keys {
+            match (key.as_str(), value) {
+                ("tokenizer.ggml.tokens", Meta::Strs(all)) => all[id] = text.to_owned(),
+                ("tokenizer.ggml.token_type", Meta::I32s(all)) => all[id] = if control { 3 } else { 1 },
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Makes a model that has learnt by heart what follows each token: `next`
+    /// of its id, where that is something; a few dozen of those. It sees nothing
+    /// but the last token.
+    pub fn parrot(&mut self, s: &Shape, next: impl Fn(u32) -> Option<u32>) -> &mut Self {
+        for layer in 0..s.layers {
+            self.fill(&format!("blk.{layer}.attn_output.weight"), |_| 0.0);
+            self.fill(&format!("blk.{layer}.ffn_down.weight"), |_| 0.0);
+        }
+        let mut random = Random::of("parrot");
+        let codes: Vec<f32> =
+            (0..s.vocab * s.embd).map(|_| if random.unit() < 0.5 { -1.0 } else { 1.0 }).collect();
+        let mut answers = vec![0.0; codes.len()];
+        for id in 0..s.vocab {
+            let Some(to) = next(id as u32) else { continue };
+            let to = to as usize * s.embd;
+            (0..s.embd).for_each(|i| answers[to + i] += codes[id * s.embd + i]);
+        }
+        self.fill("token_embd.weight", |i| codes[i]);
+        self.fill("output_norm.weight", |_| 1.0);
+        self.fill("output.weight", |i| answers[i])
+    }
+
     /// Changes the weights of an F32 tensor.
     pub fn fill(&mut self, name: &str, weight: impl Fn(usize) -> f32) -> &mut Self {
         let tensor = self.tensor(name);

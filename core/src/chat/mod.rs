@@ -10,13 +10,16 @@ mod bare;
 mod calls;
 mod gemma;
 mod json;
+mod session;
 mod style;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod transcript;
 mod write;
 
 pub use calls::{Broken, Part, Parts, parse};
+pub use session::{Prompted, Said, Session, SessionError, SessionMemory};
 pub use style::Style;
 pub use syntax::CallGrammar;
 pub use write::describe_tools;

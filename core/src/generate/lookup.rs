@@ -57,6 +57,11 @@ impl<'a> Lookup<'a> {
         Ok(Self { history, len: 0, odds: AT_FIRST, tried: 0, times: [0.0; 1 + MOST_DRAFTS] })
     }
 
+    /// Forgets the text, but not how well guessing goes.
+    pub fn forget(&mut self) {
+        self.len = 0;
+    }
+
     /// Adds a token to the text. Past the memory, the older half is forgotten.
     pub fn push(&mut self, id: u32) {
         if self.history.is_empty() {

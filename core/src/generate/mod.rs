@@ -16,7 +16,7 @@ pub use lookup::{Lookup, MOST_DRAFTS};
 
 use crate::model::{Engine, EvalError};
 use crate::port::{Clock, Workers};
-use crate::sample::{Constraint, SampleError, Sampler};
+use crate::sample::{Constraint, ParamError, Params, SampleError, Sampler};
 
 /// Most tokens that wait to be evaluated together.
 const MOST_DUE: usize = 64;
@@ -111,6 +111,24 @@ impl<'a> Generator<'a> {
         if let Some(lookup) = &mut self.lookup {
             lookup.push(id);
         }
+    }
+
+    /// Forgets the text, so that another can be given with
+    /// [`Generator::prompt`]. Of the tokens given, `engine` then remembers only
+    /// those that it has evaluated, and no guesses.
+    pub fn restart(&mut self, engine: &mut Engine<'_>) {
+        self.settle(engine);
+        (self.due, self.forced, self.row) = (Queue::EMPTY, Queue::EMPTY, 0);
+        self.sampler.forget();
+        if let Some(lookup) = &mut self.lookup {
+            lookup.forget();
+        }
+    }
+
+    /// Changes how tokens are chosen, and begins with a new seed; errs as
+    /// [`Sampler::restart`] does.
+    pub fn choose(&mut self, params: &Params, bias: &[(u32, f32)]) -> Result<(), ParamError> {
+        self.sampler.restart(params, bias)
     }
 
     /// What guessing brought so far.

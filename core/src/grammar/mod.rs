@@ -105,6 +105,7 @@ pub use program::{Limits, Memory, Spacing};
 pub use schema::Scratch;
 pub use trie::{Trie, TrieMemory, TrieSizes};
 
+use crate::arena::{ArenaFull, Space};
 use program::{NONE, Tables};
 use step::{DONE, FREE, LOOK, TAIL};
 
@@ -209,6 +210,13 @@ impl<'a> Grammar<'a> {
     /// White space of its texts.
     pub fn spacing(&self) -> Spacing {
         self.t.spacing
+    }
+
+    /// Copies the grammar into memory of `space`, exactly as much as it needs.
+    /// Over a [`MemoryPlan`](crate::plan::MemoryPlan) it says how much that is,
+    /// and what it gives is empty.
+    pub fn copy_to<'b, S: Space<'b>>(&self, space: &mut S) -> Result<Grammar<'b>, ArenaFull> {
+        Ok(Grammar { t: self.t.copy_to(space)?, wrapped: self.wrapped })
     }
 
     /// Bytes of the shortest text.

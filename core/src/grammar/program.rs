@@ -2,6 +2,7 @@
 
 use super::error::Why;
 use crate::arena::{ArenaFull, Space};
+use crate::cast::Plain;
 use crate::plan::Part;
 
 /// No node, no entry.
@@ -381,7 +382,36 @@ pub(super) struct Tables<'a> {
     pub(super) spacing: Spacing,
 }
 
+/// A table's copy, or an empty one over a measuring space.
+fn copy<'b, T: Plain, S: Space<'b>>(
+    space: &mut S,
+    name: &'static str,
+    of: &[T],
+) -> Result<&'b [T], ArenaFull> {
+    let to = space.take(Part::Grammar, name, of.len())?;
+    if to.len() == of.len() {
+        to.copy_from_slice(of);
+    }
+    Ok(to)
+}
+
 impl<'a> Tables<'a> {
+    pub(super) fn copy_to<'b, S: Space<'b>>(&self, space: &mut S) -> Result<Tables<'b>, ArenaFull> {
+        Ok(Tables {
+            nodes: copy(space, "grammar nodes", self.nodes)?,
+            lists: copy(space, "grammar lists", self.lists)?,
+            members: copy(space, "grammar members", self.members)?,
+            orders: copy(space, "grammar orders", self.orders)?,
+            texts: copy(space, "grammar constants", self.texts)?,
+            bytes: copy(space, "grammar text", self.bytes)?,
+            states: copy(space, "grammar states", self.states)?,
+            arcs: copy(space, "grammar arcs", self.arcs)?,
+            root: self.root,
+            depth: self.depth,
+            spacing: self.spacing,
+        })
+    }
+
     pub(super) fn node(&self, id: u16) -> Node {
         self.nodes.get(usize::from(id)).copied().unwrap_or(Node::NEVER)
     }

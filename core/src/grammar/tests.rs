@@ -349,3 +349,21 @@ fn equal_states_have_equal_hashes() {
     a.advance(b'[');
     assert_ne!(a.hash(), b.hash());
 }
+
+#[test]
+fn a_copy_takes_what_is_used_and_no_more() {
+    let schema =
+        "{\"properties\":{\"a\":{\"pattern\":\"^x+$\"},\"b\":{\"enum\":[1,\"two\"]}},\"required\":[\"a\"]}";
+    let grammar = compile(schema, &Options::default()).unwrap();
+    let mut plan = MemoryPlan::new();
+    grammar.copy_to(&mut plan).unwrap();
+    assert!(plan.total() < 8192, "{}", plan.total());
+    let mut arena = leaked(|p| grammar.copy_to(p).map(drop));
+    let copy = grammar.copy_to(&mut arena).unwrap();
+    assert_eq!((arena.used() as u64, copy.used()), (plan.total(), grammar.used()));
+    let limits = Limits::default();
+    let stacks = Stacks::lay_out(&mut leaked(|p| Stacks::lay_out(p, &limits).map(drop)), &limits).unwrap();
+    let mut m = Matcher::new(copy, stacks).unwrap();
+    assert!(whole(&mut m, "{\"a\": \"xx\", \"b\": \"two\"}") && !whole(&mut m, "{\"b\": 1}"));
+    assert!(grammar.copy_to(&mut Arena::new(&mut [0; 64])).is_err());
+}

@@ -39,9 +39,15 @@ pub enum Form<'f> {
     /// "arguments":"…"}}]}`, the arguments JSON in a string, as OpenAI's API has
     /// it and `PicoClaw` reads from a program's output. Every brace within the
     /// arguments' own strings is an escape.
+    ///
+    /// The ids are said beforehand, so that the model need not make them up and
+    /// no two are the same.
     Wire {
         /// Most calls.
         most: u16,
+        /// Of the first call, written as eight hexadecimal digits; the others
+        /// count on from there.
+        id: u32,
     },
 }
 
@@ -113,15 +119,25 @@ fn write_all(page: &mut Page<'_>, tools: &[Tool<'_>], form: Form<'_>) -> fmt::Re
             write_calls(page, tools, arguments, false)?;
             page.write_str("}")
         }
-        Form::Wire { most } => {
+        Form::Wire { most, id } => {
             page.write_str(
                 "{\"type\":\"object\",\"properties\":{\"tool_calls\":{\"type\":\"array\",\"minItems\":1,",
             )?;
-            write!(page, "\"maxItems\":{most},\"items\":{{\"type\":\"object\",\"properties\":{{")?;
-            page.write_str("\"id\":{\"type\":\"string\",\"pattern\":\"^call_[0-9a-f]{8}$\"},")?;
-            page.write_str("\"type\":{\"const\":\"function\"},\"function\":")?;
+            write!(page, "\"maxItems\":{most},\"prefixItems\":[")?;
+            for i in 0..most {
+                let (comma, id) = (if i > 0 { "," } else { "" }, id.wrapping_add(i.into()));
+                write!(
+                    page,
+                    "{comma}{{\"type\":\"object\",\"properties\":{{\"id\":{{\"const\":\"call_{id:08x}\"}},"
+                )?;
+                page.write_str(
+                    "\"type\":{\"const\":\"function\"},\"function\":{\"$ref\":\"#/$defs/call\"}},",
+                )?;
+                page.write_str("\"required\":[\"id\",\"type\",\"function\"]}")?;
+            }
+            page.write_str("]}},\"required\":[\"tool_calls\"],\"$defs\":{\"call\":")?;
             write_calls(page, tools, "arguments", true)?;
-            page.write_str("},\"required\":[\"id\",\"type\",\"function\"]}}},\"required\":[\"tool_calls\"]}")
+            page.write_str("}}")
         }
     }
 }
@@ -294,7 +310,7 @@ mod tests {
     #[test]
     fn the_wire_form_counts_its_braces_right() {
         let mut out = [0; 4096];
-        let wire = schema(&TOOLS, Form::Wire { most: 2 }, &mut out).unwrap();
+        let wire = schema(&TOOLS, Form::Wire { most: 2, id: 0x00c0_ffee }, &mut out).unwrap();
         let triggers = [Trigger { text: "{\"tool_calls\"", part: true }];
         let wrap = Wrap { triggers: &triggers, lead: "", tail: "", again: false };
         let options = Options { spacing: Spacing::Compact, wrap: Some(wrap), ..Options::default() };
@@ -307,9 +323,12 @@ mod tests {
         m.restart();
         assert!(m.advance_all("No tool is needed for {this}.".bytes()) && m.can_end());
         assert!(m.advance_all("{\"tool_calls\"".bytes()));
-        let mut buffer = [0; 64];
+        let mut buffer = [0; 99];
         let n = m.forced(&mut buffer);
-        assert_eq!(&buffer[..n], b":[{\"id\":\"call_");
+        assert_eq!(
+            &buffer[..n],
+            b":[{\"id\":\"call_00c0ffee\",\"type\":\"function\",\"function\":{\"name\":\""
+        );
         let mut end = [0; 400];
         let n = m.close(&mut end).unwrap();
         let end = core::str::from_utf8(&end[..n]).unwrap();

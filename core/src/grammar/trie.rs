@@ -10,7 +10,7 @@
 use super::matcher::LONGEST;
 use crate::arena::{ArenaFull, Space};
 use crate::plan::Part;
-use crate::text::{TokenKind, Tokenizer};
+use crate::text::{Sizes, TokenKind, Tokenizer};
 
 /// Most tokens that end a text.
 const ENDS: usize = 48;
@@ -32,6 +32,13 @@ impl TrieSizes {
             sizes.bytes += tokenizer.bytes(id, false).count();
         }
         sizes
+    }
+
+    /// The most that a vocabulary can take, known before its tokenizer is built:
+    /// some tenth more than it does.
+    pub fn at_most(vocab: &Sizes) -> Self {
+        let (tokens, bytes) = vocab.texts();
+        Self { tokens, bytes }
     }
 }
 
@@ -106,8 +113,8 @@ fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<u8> {
 }
 
 impl<'a> Trie<'a> {
-    /// Fills `memory`, laid out for the same vocabulary. `None` where it was
-    /// not, or comes from a measuring space.
+    /// Fills `memory`, laid out for the same vocabulary. `None` where there is
+    /// too little, as from a measuring space.
     ///
     /// Sorts the vocabulary: some hundred milliseconds for 150,000 tokens.
     pub fn build(tokenizer: &Tokenizer<'_>, memory: TrieMemory<'a>) -> Option<Self> {
@@ -125,7 +132,11 @@ impl<'a> Trie<'a> {
                 ids[back] = id;
             }
         }
-        if front != back || at.len() != ids.len() + 1 {
+        // What was planned by the most there can be has room in the middle.
+        let n = front + (ids.len() - back);
+        ids.copy_within(back.., front);
+        let ids = &mut ids[..n];
+        if at.len() <= n || shared.len() < n || chars.len() < n {
             return None;
         }
         let (plain, odd) = ids.split_at_mut(front);

@@ -34,6 +34,9 @@ impl Options {
     pub const BATCH: usize = 32;
 }
 
+/// Bytes of state handed over at once, at most.
+const ROW_BYTES: usize = 512;
+
 /// Memory of an engine, before it holds anything.
 struct Room<'a> {
     kv: KvCache<'a>,
@@ -131,6 +134,48 @@ impl<'a> Engine<'a> {
     /// Forgets all tokens from `position` on.
     pub fn rewind(&mut self, position: usize) {
         self.position = self.position.min(position);
+    }
+
+    /// Bytes that [`Engine::write_state`] writes for each token.
+    pub fn state_bytes(&self) -> usize {
+        self.kv.token_bytes(self.config.layers)
+    }
+
+    /// Hands what is remembered of tokens `0..n`, of which there must be that
+    /// many, to `to` in pieces: keys and values as they are, in an order that
+    /// depends on `n` alone. Where `to` returns false, so does this, at once.
+    pub fn write_state(&mut self, n: usize, to: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let mut bytes = [0; ROW_BYTES];
+        self.kv.rows(self.config.layers, n.min(self.position), |_, row| {
+            row.unwrap_or_default().chunks(ROW_BYTES / 2).all(|part| {
+                let bytes = &mut bytes[..2 * part.len()];
+                bytes.chunks_exact_mut(2).zip(part).for_each(|(b, v)| b.copy_from_slice(&v.to_le_bytes()));
+                to(bytes)
+            })
+        })
+    }
+
+    /// Takes back what [`Engine::write_state`] wrote for `written` tokens, of
+    /// which the first `n` are then remembered, and no others. Where `from`
+    /// returns false, so does this, and nothing is remembered; nor may anything
+    /// be kept of bytes that turn out to be wrong: [`Engine::rewind`].
+    pub fn read_state(&mut self, written: usize, n: usize, from: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
+        let (len, mut bytes) = (self.kv.row(), [0; ROW_BYTES]);
+        let n = n.min(written).min(self.options.context);
+        self.position = 0;
+        let done = self.kv.rows(self.config.layers, written, |token, mut row| {
+            (0..len).step_by(ROW_BYTES / 2).all(|at| {
+                let bytes = &mut bytes[..2 * (len - at).min(ROW_BYTES / 2)];
+                let good = from(bytes);
+                if let Some(row) = row.as_mut().filter(|_| token < n && good) {
+                    let values = bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+                    row[at..].iter_mut().zip(values).for_each(|(to, v)| *to = v);
+                }
+                good
+            })
+        });
+        self.position = if done { n } else { 0 };
+        done
     }
 
     /// The logits of the last token evaluated, one per vocabulary entry, for

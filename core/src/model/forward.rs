@@ -153,7 +153,7 @@ impl<'a> Buffers<'a> {
         // Heads that share keys and values read them together, as long as there
         // is work for everyone.
         let mut unit = sharing;
-        while unit % 2 == 0 && n * heads / unit < 2 * s.workers.count() {
+        while unit.is_multiple_of(2) && n * heads / unit < 2 * s.workers.count() {
             unit /= 2;
         }
         let (q, _, _) = split_qkv(self.b, s.config, n);

@@ -57,6 +57,43 @@ impl<'a> KvCache<'a> {
         }
     }
 
+    /// Bytes that the keys and values of a token take, all layers together.
+    pub(super) fn token_bytes(&self, layers: usize) -> usize {
+        layers * 2 * self.heads * self.row * 2
+    }
+
+    /// Goes through the rows of tokens `0..n` in an order that depends on
+    /// nothing but `n`: each row, where there is room for its token, and the
+    /// token.
+    pub(super) fn rows(
+        &mut self,
+        layers: usize,
+        n: usize,
+        mut each: impl FnMut(usize, Option<&mut [u16]>) -> bool,
+    ) -> bool {
+        let (page_len, row, heads) = (self.page_len(), self.row, self.heads);
+        for layer in 0..layers {
+            for page in 0..n.div_ceil(PAGE) {
+                // Keys of all heads, then values of all heads.
+                for side in 0..2 * heads {
+                    for token in page * PAGE..n.min((page + 1) * PAGE) {
+                        let at = (layer * self.pages + page) * page_len + (side * PAGE + token % PAGE) * row;
+                        let here = if page < self.pages { self.data.get_mut(at..at + row) } else { None };
+                        if !each(token, here) {
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Numbers per row.
+    pub(super) fn row(&self) -> usize {
+        self.row
+    }
+
     /// What a query head sees of key and value head `head`.
     pub(super) fn head(&self, layer: usize, head: usize) -> HeadPages<'_> {
         let page_len = self.page_len();

@@ -108,6 +108,11 @@ impl<'a> Sampler<'a> {
         &self.params
     }
 
+    /// Forgets the text so far, and nothing else.
+    pub fn forget(&mut self) {
+        self.history.restart(self.params.repeat_last_n);
+    }
+
     /// Records a token of the text. Ids outside the vocabulary are harmless.
     pub fn accept(&mut self, id: u32) {
         self.history.push(id);

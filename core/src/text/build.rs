@@ -19,6 +19,8 @@ pub struct Sizes {
     token_slots: usize,
     merge_slots: usize,
     specials: usize,
+    /// Bytes of all tokens' texts.
+    texts: usize,
 }
 
 impl Sizes {
@@ -40,7 +42,13 @@ impl Sizes {
             token_slots: slots(vocab.len(), keys::TOKENS)?,
             merge_slots,
             specials: specials.saturating_add(MOST_ENDS),
+            texts: vocab.texts_len(),
         })
+    }
+
+    /// Tokens, and bytes of their texts: no fewer than those they stand for.
+    pub(crate) fn texts(&self) -> (usize, usize) {
+        (self.tokens, self.texts)
     }
 }
 

@@ -51,6 +51,11 @@ impl Sink<'_> {
         }
         self.len += 1;
     }
+
+    fn done(self) -> Result<usize, TextError> {
+        let (need, have) = (self.len, self.out.len());
+        if need > have { Err(TextError::Out { need: need as u64, have: have as u64 }) } else { Ok(need) }
+    }
 }
 
 /// Words of scratch with which [`Tokenizer::encode`] takes any text of `bytes`
@@ -78,25 +83,72 @@ impl<'a> Tokenizer<'a> {
     ) -> Result<usize, TextError> {
         let mut sink = Sink { out, len: 0 };
         self.add(how.bos, self.add_bos, self.bos, keys::BOS, &mut sink)?;
-        let (mut at, mut after_special) = (0, true);
+        self.encode_text(text, how.parse_special, true, scratch, &mut sink)?;
+        self.add(how.eos, self.add_eos, self.eos, keys::EOS, &mut sink)?;
+        sink.done()
+    }
+
+    /// Text in which special tokens may stand; `all` of them or only those that
+    /// are text.
+    fn encode_text(
+        &self,
+        text: &[u8],
+        all: bool,
+        first: bool,
+        scratch: &mut [u32],
+        sink: &mut Sink<'_>,
+    ) -> Result<(), TextError> {
+        let (mut at, mut after_special) = (0, first);
         loop {
             let kind = |id| kind(&self.vocab, &self.ends, id);
-            let special = self.specials.next(&self.vocab, kind, text, at, how.parse_special);
+            let special = self.specials.next(&self.vocab, kind, text, at, all);
             let end = special.map_or(text.len(), |s| s.from);
             if end > at {
-                self.fragment(&text[at..end], after_special, scratch, &mut sink)?;
+                self.fragment(&text[at..end], after_special, scratch, sink)?;
             }
             let Some(special) = special else { break };
             sink.push(special.id);
             at = special.to;
-            if self.strips_after(special.id) {
-                at += text[at..].iter().take_while(|b| matches!(b, 9..=13 | b' ')).count();
-            }
+            at += self.stripped_after(Some(special.id), &text[at..]);
             after_special = true;
         }
-        self.add(how.eos, self.add_eos, self.eos, keys::EOS, &mut sink)?;
-        let (need, have) = (sink.len, sink.out.len());
-        if need > have { Err(TextError::Out { need: need as u64, have: have as u64 }) } else { Ok(need) }
+        Ok(())
+    }
+
+    /// The first special token that `text` names, and where its text stands.
+    pub fn find_special(&self, text: &[u8]) -> Option<(u32, core::ops::Range<usize>)> {
+        let kind = |id| kind(&self.vocab, &self.ends, id);
+        let found = self.specials.next(&self.vocab, kind, text, 0, true)?;
+        Some((found.id, found.from..found.to))
+    }
+
+    /// Encodes text that goes on after another, or, where `first`, that begins a
+    /// text or follows a special token. Nothing in it is a control token, and
+    /// neither BOS nor EOS is added. Otherwise as [`Tokenizer::encode`].
+    pub fn encode_piece(
+        &self,
+        text: &[u8],
+        first: bool,
+        scratch: &mut [u32],
+        out: &mut [u32],
+    ) -> Result<usize, TextError> {
+        let mut sink = Sink { out, len: 0 };
+        self.encode_text(text, false, first, scratch, &mut sink)?;
+        sink.done()
+    }
+
+    /// How many bytes of `text`, which follows special token `after`, the
+    /// tokenizer passes over.
+    pub fn stripped_after(&self, after: Option<u32>, text: &[u8]) -> usize {
+        match after.is_some_and(|id| self.strips_after(id)) {
+            true => text.iter().take_while(|b| matches!(b, 9..=13 | b' ')).count(),
+            false => 0,
+        }
+    }
+
+    /// Whether a space is put before texts.
+    pub fn adds_space(&self) -> bool {
+        matches!(self.model, Model::Spm { space_prefix: true, .. })
     }
 
     fn add(

@@ -114,6 +114,11 @@ impl<'a> Vocab<'a> {
         self.tokens.len()
     }
 
+    /// Bytes of all texts; each has its length before it.
+    pub(super) fn texts_len(&self) -> usize {
+        self.tokens.bytes().len().saturating_sub(8 * self.len())
+    }
+
     /// The text of token `id` as the file has it; empty outside the vocabulary.
     pub(super) fn text(&self, id: u32) -> &'a [u8] {
         self.offsets.get(id as usize).map_or(&[], |&at| text_at(self.tokens.bytes(), at))

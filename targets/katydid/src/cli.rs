@@ -1,13 +1,16 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::verbs::{bench, eval, inspect, quantize, run, tokenize};
+use crate::verbs::{bench, chat, eval, inspect, picolm, quantize, run, tokenize};
 
 /// LLM inference for boards that fit in a hand.
 #[derive(Parser)]
 #[command(name = "katydid", version, about, infer_subcommands = false, max_term_width = 100)]
-#[command(after_help = "Set KATYDID_ISA=scalar|neon|dotprod|i8mm|avx2|avx512 to force an instruction set.")]
+#[command(
+    after_help = "katydid MODEL.gguf [OPTIONS] takes picolm's options; see katydid MODEL.gguf --help.\n\
+Set KATYDID_ISA=scalar|neon|dotprod|i8mm|avx2|avx512 to force an instruction set."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -17,6 +20,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Continue a prompt; the text goes to stdout as it comes
     Run(run::Args),
+    /// Talk with a model
+    Chat(chat::Args),
     /// Show what a model file holds and the memory it will take
     Inspect(inspect::Args),
     /// Turn text into token ids, or ids into text
@@ -27,6 +32,27 @@ pub(crate) enum Verb {
     Bench(bench::Args),
     /// Make a smaller model file of a large one
     Quantize(quantize::Args),
+    /// The same as a path in the place of a verb
+    #[command(hide = true)]
+    Picolm(picolm::Args),
+}
+
+/// What the command line says. A model file in the place of a verb stands for
+/// picolm's command line.
+pub(crate) fn parse() -> Verb {
+    let mut args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|first| is_model(first)) {
+        args.insert(1, "picolm".into());
+    }
+    Cli::parse_from(args).verb
+}
+
+/// Whether an argument names a file, and no verb.
+fn is_model(first: &std::ffi::OsStr) -> bool {
+    let bytes = first.as_encoded_bytes();
+    let verb = || first.to_str().is_some_and(|name| Cli::command().find_subcommand(name).is_some());
+    let path = || bytes.contains(&b'/') || bytes.ends_with(b".gguf") || std::path::Path::new(first).is_file();
+    !bytes.starts_with(b"-") && path() && !verb()
 }
 
 #[derive(Args)]

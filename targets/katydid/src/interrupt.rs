@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
 
 /// From here on the first Ctrl-C only raises [`asked`].
 pub(crate) fn catch() {
@@ -23,7 +24,21 @@ pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-extern "C" fn note(_: i32) {
+/// Whether it was SIGTERM, which ends more than an answer.
+pub(crate) fn told_to_end() -> bool {
+    TOLD_TO_END.load(Ordering::Relaxed)
+}
+
+/// Forgets a Ctrl-C, so that the next one is the first again.
+pub(crate) fn again() {
+    ASKED.store(false, Ordering::Relaxed);
+    catch();
+}
+
+extern "C" fn note(signal: i32) {
+    if signal == Signal::SIGTERM as i32 {
+        TOLD_TO_END.store(true, Ordering::Relaxed);
+    }
     ASKED.store(true, Ordering::Relaxed);
 }
 

@@ -4,17 +4,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
+use katydid_core::chat::SessionMemory;
 use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts, split_name};
 use katydid_core::model::{Config, Engine, Options};
 use katydid_core::plan::MemoryPlan;
 use katydid_core::port::Pages;
 use katydid_core::sample::{self, Sampler};
-use katydid_core::text::{Sizes, Tables, Tokenizer};
+use katydid_core::text::{Encode, Sizes, Tables, Tokenizer};
 use katydid_linux::{Block, MappedFile, STACK, available_memory};
 
-use crate::model_args::{ModelArgs, kernels, with_context};
+use crate::cache::model_sum;
+use crate::grammar::{Constraints, Room};
+use crate::model_args::{ModelArgs, kernels, usual, with_context};
 use crate::units::Bytes;
+use crate::verbs::encode;
 
 /// The files of a model, mapped.
 pub(crate) struct Files(Vec<(PathBuf, MappedFile)>);
@@ -70,6 +74,13 @@ pub(crate) struct Needs {
     pub(crate) text: bool,
     /// What generating takes.
     pub(crate) generate: Option<Generation>,
+    /// Bytes of the tables of a grammar that answers keep to. Needs the text
+    /// half.
+    pub(crate) grammar: Option<usize>,
+    /// A conversation. Needs the text half, and what generating takes.
+    pub(crate) session: bool,
+    /// What tells the model from others.
+    pub(crate) sum: bool,
 }
 
 /// Sizes of what generates text.
@@ -94,6 +105,13 @@ pub(crate) struct Loaded<'a> {
     pub(crate) engine: Engine<'a>,
     pub(crate) tokenizer: Option<Tokenizer<'a>>,
     generator: Option<(sample::Memory<'a>, Lookup<'a>)>,
+    constraints: Option<Constraints<'a>>,
+    /// The memory of a verb that asked for a session.
+    pub(crate) session: Option<SessionMemory<'a>>,
+    /// Tells the model from others, for a verb that asked for it.
+    pub(crate) sum: u64,
+    /// The model's own chat template, where it has one.
+    pub(crate) template: Option<&'a str>,
     /// Bytes of the arena, all of them planned.
     pub(crate) arena: u64,
 }
@@ -102,6 +120,11 @@ impl<'a> Loaded<'a> {
     /// The tokenizer of a verb that asked for one.
     pub(crate) fn tokenizer(&self) -> Result<&Tokenizer<'a>> {
         self.tokenizer.as_ref().ok_or_else(|| anyhow!("the model has no tokenizer"))
+    }
+
+    /// The constraints of a verb that asked for a grammar; only once.
+    pub(crate) fn constraints(&mut self) -> Result<Constraints<'a>> {
+        self.constraints.take().ok_or_else(|| anyhow!("no grammar was planned"))
     }
 
     /// The generator of a verb that asked for one; only once.
@@ -126,10 +149,17 @@ pub(crate) fn plan(
     let mut plan = MemoryPlan::new();
     Engine::plan(&mut plan, config, options)?;
     if needs.text {
-        Tables::lay_out(&mut plan, &Sizes::of(parts.meta())?)?;
+        let sizes = Sizes::of(parts.meta())?;
+        Tables::lay_out(&mut plan, &sizes)?;
+        if let Some(g) = needs.grammar {
+            Room::lay_out(&mut plan, g, &sizes, config.vocab)?;
+        }
     }
     if let Some(g) = needs.generate {
         generator(&mut plan, config, options, g)?;
+    }
+    if needs.session {
+        SessionMemory::lay_out(&mut plan, options.context)?;
     }
     Ok(plan)
 }
@@ -145,10 +175,44 @@ fn generator<'a, S: Space<'a>>(
     Ok((sample::lay_out(space, config.vocab, g.biases, g.last_n)?, Lookup::lay_out(space, text)?))
 }
 
+/// How large a context to take where the user does not say.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'t> {
+    /// As large as is usual.
+    Usual,
+    /// So many tokens.
+    Tokens(usize),
+    /// As is usual, or what this text and so many tokens more need, as far as
+    /// the model was trained for it.
+    For(&'t str, usize),
+}
+
+impl Wanted<'_> {
+    fn tokens(self, parts: &Parts<'_>, trained: usize) -> Result<Option<usize>> {
+        match self {
+            Self::Usual => Ok(None),
+            Self::Tokens(n) => Ok(Some(n)),
+            // No token takes less than a byte, BOS and a leading space aside.
+            Self::For(text, more) if text.len().saturating_add(more) < usual(trained) => Ok(None),
+            Self::For(text, more) => {
+                let sizes = Sizes::of(parts.meta())?;
+                let mut plan = MemoryPlan::new();
+                Tables::lay_out(&mut plan, &sizes)?;
+                let mut block = vec![0; usize::try_from(plan.total())? + ALIGN];
+                let tables = Tables::lay_out(&mut Arena::new(&mut block), &sizes)?;
+                let tokenizer = Tokenizer::build(parts.meta(), tables)?;
+                let how = Encode { parse_special: true, ..Encode::default() };
+                let need = encode(&tokenizer, text.as_bytes(), how)?.len().saturating_add(more);
+                Ok(Some(need.min(trained).max(usual(trained))))
+            }
+        }
+    }
+}
+
 /// Opens the model that `args` names and hands it to `verb`.
 pub(crate) fn with_model<R>(
     args: &ModelArgs,
-    context: Option<usize>,
+    wanted: Wanted<'_>,
     needs: Needs,
     verb: impl FnOnce(Loaded<'_>) -> Result<R>,
 ) -> Result<R> {
@@ -157,6 +221,7 @@ pub(crate) fn with_model<R>(
     let name = args.model.display();
     let parts = Parts::new(&headers).map_err(|e| anyhow!("{name}: {e}"))?;
     let config = Config::read(&parts).map_err(|e| anyhow!("{name}: {e}"))?;
+    let context = if args.context.is_none() { wanted.tokens(&parts, config.context)? } else { None };
     let options = args.options(config.context, context, needs.drafts());
     let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
     let budget =
@@ -168,23 +233,37 @@ pub(crate) fn with_model<R>(
     let mut block = Block::new(size)
         .map_err(|e| anyhow!("cannot get {} of memory: {e}; lower -c", Bytes(plan.total())))?;
     let mut arena = Arena::new(block.bytes());
-    let loaded = load(&parts, &options, needs, &mut arena).with_context(|| name.to_string())?;
+    let mut loaded = load(&parts, &options, needs, &mut arena).with_context(|| name.to_string())?;
     debug_assert_eq!(loaded.arena, plan.total(), "the plan is what is taken");
+    if needs.sum {
+        loaded.sum = model_sum(&files, &headers);
+    }
     verb(loaded)
 }
 
 /// Takes from `arena` what [`plan`] planned, and fills it.
 fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Arena<'a>) -> Result<Loaded<'a>> {
     let engine = Engine::load(parts, options, kernels()?, arena)?;
-    let tokenizer = match needs.text {
-        false => None,
-        true => Some(Tokenizer::build(parts.meta(), Tables::lay_out(arena, &Sizes::of(parts.meta())?)?)?),
-    };
+    let (mut tokenizer, mut constraints) = (None, None);
+    if needs.text {
+        let sizes = Sizes::of(parts.meta())?;
+        let t = Tokenizer::build(parts.meta(), Tables::lay_out(arena, &sizes)?)?;
+        if let Some(g) = needs.grammar {
+            constraints = Some(Room::lay_out(arena, g, &sizes, engine.config().vocab)?.sort(t)?);
+        }
+        tokenizer = Some(t);
+    }
     let generator = match needs.generate {
         None => None,
         Some(g) => Some(generator(arena, engine.config(), options, g)?),
     };
-    Ok(Loaded { engine, tokenizer, generator, arena: arena.used() as u64 })
+    let session = match needs.session {
+        true => Some(SessionMemory::lay_out(arena, options.context)?),
+        false => None,
+    };
+    let template = parts.meta().str("tokenizer.chat_template").ok().flatten();
+    let arena = arena.used() as u64;
+    Ok(Loaded { engine, tokenizer, generator, constraints, session, template, sum: 0, arena })
 }
 
 /// Stacks of the threads that a pool of `threads` starts: beside the arena, but

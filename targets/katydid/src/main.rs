@@ -4,24 +4,31 @@
 //! stdout carries the result, stderr progress and statistics. Exit codes: 0 ok,
 //! 1 failure, 2 usage.
 
+mod answer;
+mod cache;
+mod chat_template;
 mod cli;
+mod conversation;
+mod files;
+mod grammar;
 mod interrupt;
 mod loaded;
 mod model_args;
 mod output;
 mod report;
+mod stops;
+mod talk;
 mod units;
 mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let args = cli::Cli::parse();
     interrupt::explain_bus_errors();
-    let done = match args.verb {
+    let done = match cli::parse() {
+        cli::Verb::Picolm(a) => verbs::picolm::run(&a),
         cli::Verb::Run(a) => verbs::run::run(&a),
+        cli::Verb::Chat(a) => verbs::chat::run(&a),
         cli::Verb::Inspect(a) => verbs::inspect::run(&a),
         cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),
         cli::Verb::Eval(a) => verbs::eval::run(&a.what),

@@ -34,7 +34,7 @@ impl ModelArgs {
     /// Options for a model trained on `trained` tokens, or for exactly `wanted`
     /// where the user does not say, with room to check up to `drafts` guesses.
     pub(crate) fn options(&self, trained: usize, wanted: Option<usize>, drafts: usize) -> Options {
-        let context = self.context.or(wanted).unwrap_or(trained.min(DEFAULT_CONTEXT));
+        let context = self.context.or(wanted).unwrap_or(usual(trained));
         with_context(context, self.batch, drafts)
     }
 
@@ -47,6 +47,11 @@ impl ModelArgs {
     pub(crate) fn pool(&self) -> Result<Pool> {
         pool(self.threads()?)
     }
+}
+
+/// The context where nobody says, of a model trained on `trained` tokens.
+pub(crate) fn usual(trained: usize) -> usize {
+    trained.min(DEFAULT_CONTEXT)
 }
 
 /// How many threads `-j` asks for; one per processor where it is not given.

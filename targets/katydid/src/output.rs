@@ -45,6 +45,15 @@ pub(crate) fn check(out: &Path, inputs: &[&Path], force: bool) -> Result<()> {
     Ok(())
 }
 
+/// Errs where a file by the name of `out` would take the place of something that
+/// is no file: a rename replaces devices, too.
+pub(crate) fn replaceable(out: &Path) -> Result<()> {
+    match std::fs::metadata(out) {
+        Ok(meta) if !meta.is_file() => bail!("{} is no ordinary file; name another", out.display()),
+        _ => Ok(()),
+    }
+}
+
 /// A file that is written beside its place and moved there when complete.
 /// Dropped before, it is removed.
 pub(crate) struct Partial {

@@ -8,7 +8,7 @@ use katydid_core::text::{Add, Encode};
 
 use super::{encode, line_of, parse_ids};
 use crate::interrupt;
-use crate::loaded::{Files, Loaded, Needs, with_model};
+use crate::loaded::{Files, Loaded, Needs, Wanted, with_model};
 use crate::model_args::ModelArgs;
 use crate::output::{self, Partial};
 use crate::report;
@@ -63,7 +63,7 @@ fn logits(args: &ModelArgs, tokens: &[u32], path: &Path) -> Result<()> {
     let files = Files::open(&args.model)?;
     let inputs: Vec<&Path> = files.files().iter().map(|(path, _)| path.as_path()).collect();
     output::check(path, &inputs, true)?;
-    with_model(args, Some(tokens.len()), Needs::default(), |mut model| {
+    with_model(args, Wanted::Tokens(tokens.len()), Needs::default(), |mut model| {
         let pool = args.pool()?;
         let row = model.engine.config().vocab * size_of::<f32>();
         let mut out = Partial::create(path, (tokens.len() * row) as u64)?;
@@ -82,7 +82,7 @@ fn logits(args: &ModelArgs, tokens: &[u32], path: &Path) -> Result<()> {
 
 fn greedy(args: &ModelArgs, tokens: &[u32], n: usize) -> Result<()> {
     let context = tokens.len().checked_add(n).ok_or_else(|| anyhow!("-n {n} is too large"))?;
-    with_model(args, Some(context), Needs::default(), |mut model| {
+    with_model(args, Wanted::Tokens(context), Needs::default(), |mut model| {
         let pool = args.pool()?;
         let mut ids = Vec::new();
         model.engine.eval(&pool, tokens, &mut |_| true)?;
@@ -127,7 +127,7 @@ impl Surprise {
 fn perplexity(args: &ModelArgs, file: &Path, json: bool) -> Result<()> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     interrupt::catch();
-    with_model(args, None, Needs { text: true, generate: None }, |mut model| {
+    with_model(args, Wanted::Usual, Needs { text: true, ..Needs::default() }, |mut model| {
         let tokenizer = model.tokenizer()?;
         let how = Encode { bos: Add::Never, eos: Add::Never, parse_special: false };
         let ids = encode(tokenizer, &text, how)?;

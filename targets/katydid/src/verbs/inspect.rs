@@ -78,7 +78,7 @@ fn model(args: &Args, parts: &Parts<'_>) -> Result<(Config, Options, MemoryPlan)
     let last_n = katydid_core::sample::Params::default().repeat_last_n;
     let generate = Some(Generation { last_n, biases: 0, drafts: MOST_DRAFTS });
     let options = args.model.options(config.context, None, MOST_DRAFTS);
-    let plan = plan(parts, &config, &options, Needs { text: true, generate })?;
+    let plan = plan(parts, &config, &options, Needs { text: true, generate, ..Needs::default() })?;
     Ok((config, options, plan))
 }
 

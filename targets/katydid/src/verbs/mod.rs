@@ -1,8 +1,10 @@
 //! One file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod eval;
 pub(crate) mod inspect;
+pub(crate) mod picolm;
 pub(crate) mod quantize;
 pub(crate) mod run;
 pub(crate) mod tokenize;

@@ -1,22 +1,21 @@
 //! `katydid run`: continue a prompt.
 
-use std::io::{IsTerminal, Read, Write};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use katydid_core::generate::{Counts, Generator, MOST_DRAFTS};
-use katydid_core::model::EvalError;
-use katydid_core::port::Workers;
+use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::chat::Template;
+use katydid_core::generate::MOST_DRAFTS;
+use katydid_core::grammar::Options;
 use katydid_core::sample::Params;
-use katydid_core::text::{Add, Detokenizer, Encode};
-use katydid_linux::{MonotonicClock, rss, vm_hwm};
 
-use super::encode;
-use crate::interrupt;
-use crate::loaded::{Generation, Loaded, Needs, with_model};
+use crate::answer::{Job, Prompt, prompt_or_stdin};
+use crate::conversation::{Conversation, Line, Tools};
+use crate::grammar::{JSON, compile};
+use crate::loaded::{Wanted, with_model};
 use crate::model_args::ModelArgs;
-use crate::report;
-use crate::units::Bytes;
+use crate::talk::{End, Piece, Talk, grammar, needs};
+use crate::{interrupt, report};
+use serde_json::{Value, json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,6 +36,23 @@ pub(crate) struct Args {
     /// Do not guess repeated text ahead; the result is the same either way
     #[arg(long)]
     no_speculate: bool,
+    /// Answer with JSON that keeps to the JSON Schema in FILE
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Answer with JSON: an object or a list
+    #[arg(long, conflicts_with = "schema")]
+    json: bool,
+    /// Keep the prompt's state in FILE, so that it need not be worked out again
+    #[arg(long, value_name = "FILE")]
+    cache: Option<PathBuf>,
+    /// Ask as in a conversation, with tools that the model may call: a JSON list in
+    /// the shape of OpenAI's API. Prints the answer, or one line of JSON with calls
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schema", "json", "cache"])]
+    tools: Option<PathBuf>,
+    /// With --tools: how the conversation is written, such as chatml [default: the
+    /// model's own way]
+    #[arg(long, value_name = "NAME", requires = "tools")]
+    template: Option<String>,
     /// No statistics, no progress
     #[arg(short, long)]
     quiet: bool,
@@ -46,7 +62,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sampling")]
-struct Sampling {
+pub(crate) struct Sampling {
     /// 0 is greedy; higher is wilder
     #[arg(short, long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     temperature: f32,
@@ -73,14 +89,14 @@ struct Sampling {
     presence_penalty: f32,
     /// Adds to a token's logit; ID=-inf bans it. May be repeated
     #[arg(long, value_name = "ID=X", value_parser = parse_bias)]
-    logit_bias: Vec<(u32, f32)>,
+    pub(crate) logit_bias: Vec<(u32, f32)>,
     /// Start of the random numbers: one seed, one text
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 impl Sampling {
-    fn params(&self) -> Params {
+    pub(crate) fn params(&self) -> Params {
         Params {
             temperature: self.temperature,
             top_k: self.top_k,
@@ -106,186 +122,78 @@ fn parse_bias(text: &str) -> Result<(u32, f32), String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let params = args.sampling.params();
     params.check()?;
-    let prompt = prompt(args)?;
-    let generate = Generation {
-        last_n: params.repeat_last_n,
-        biases: args.sampling.logit_bias.len(),
-        drafts: if args.no_speculate { 0 } else { MOST_DRAFTS },
+    if let Some(tools) = &args.tools {
+        return call(args, &params, &Tools::load(tools)?);
+    }
+    let schema = match &args.schema {
+        Some(path) => Some(read_schema(path)?),
+        None => args.json.then(|| JSON.to_owned()),
     };
-    let needs = Needs { text: true, generate: Some(generate) };
+    let mut heap = Vec::new();
+    let of = args.schema.as_ref().map_or(String::new(), |path| path.display().to_string());
+    let grammar = schema.map(|s| compile(&s, &Options::default(), &mut heap).context(of)).transpose()?;
+    let prompt = prompt_or_stdin(args.prompt.as_deref())?;
+    Job {
+        model: &args.model,
+        prompt: Prompt { text: &prompt, special: args.special },
+        n: args.n,
+        ignore_eos: args.ignore_eos,
+        drafts: if args.no_speculate { 0 } else { MOST_DRAFTS },
+        params: &params,
+        bias: &args.sampling.logit_bias,
+        grammar,
+        stops: &[],
+        roomy: false,
+        cache: args.cache.as_deref(),
+        quiet: args.quiet,
+    }
+    .run()
+}
+
+/// Far more than any schema, far less than would hurt.
+const MOST_SCHEMA: u64 = 16 << 20;
+
+fn read_schema(path: &Path) -> Result<String> {
+    crate::files::text(path, MOST_SCHEMA, "a JSON Schema")
+}
+
+/// Answers a question with the calls it takes, or in words.
+fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
+    let talk = Conversation(vec![Line::User(prompt_or_stdin(args.prompt.as_deref())?)]);
+    let bias = &args.sampling.logit_bias;
     interrupt::catch();
-    let spinner = report::spinner(&format!("loading {}", args.model.model.display()), args.quiet);
-    let start = Instant::now();
-    with_model(&args.model, None, needs, |mut model| {
-        let generator = model.generator(&params, &args.sampling.logit_bias)?;
+    with_model(&args.model, Wanted::Usual, needs(params, bias.len(), tools, 0)?, |model| {
         let pool = args.model.pool()?;
-        spinner.finish_and_clear();
-        let load = start.elapsed();
-        let ids = prompt_ids(args, &model, prompt.as_bytes())?;
-        let mut run = Run {
-            args,
-            model,
-            generator,
-            workers: &pool,
-            detokenizer: Detokenizer::continuing(false),
-            clock: MonotonicClock::new(),
-        };
-        let mut stats = run.prefill(&ids)?;
-        stats.load = load;
-        let done = run.generate(&mut stats);
-        if !args.quiet {
-            stats.print(&run.model);
+        let mut talker = Talk::new(model, args.template.as_deref(), params, bias, &pool)?;
+        let mut heap = Vec::new();
+        let grammar = grammar(talker.template.syntax(), tools, &mut heap)?;
+        let answer = talker.answer(&talk, tools, grammar.as_ref(), args.n, args.quiet, &mut |_| Ok(()))?;
+        let context = talker.session.engine().context();
+        let answer = answer.ok_or_else(|| {
+            anyhow!(
+                "prompt and tools leave no room in a context window of {context}: shorten them or raise -c"
+            )
+        })?;
+        let (mut said, mut calls) = (Vec::new(), Vec::new());
+        for piece in talker.pieces(&answer.text, tools) {
+            match piece {
+                Piece::Text(text) => said.push(text),
+                Piece::Call { name, arguments } => calls.push(call_of(&name, &arguments)?),
+                Piece::Broken(why) => bail!("the model called a tool, but {why}: {}", answer.text.trim()),
+            }
         }
-        done
+        match calls.is_empty() {
+            true => report::result(said.join("\n"))?,
+            false => report::result(Value::Array(calls))?,
+        }
+        if answer.end != End::Model && !args.quiet {
+            report::say("katydid: the answer was cut; raise -n or -c to go on");
+        }
+        Ok(())
     })
 }
 
-fn prompt(args: &Args) -> Result<String> {
-    if let Some(text) = &args.prompt {
-        return Ok(text.clone());
-    }
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
-        bail!("there is no prompt: give one with -p \"…\" or through a pipe");
-    }
-    let mut text = String::new();
-    stdin.read_to_string(&mut text).context("cannot read the prompt from stdin")?;
-    let end = text.strip_suffix('\n').map_or(text.len(), |t| t.strip_suffix('\r').unwrap_or(t).len());
-    text.truncate(end);
-    Ok(text)
-}
-
-fn prompt_ids(args: &Args, model: &Loaded<'_>, prompt: &[u8]) -> Result<Vec<u32>> {
-    let how = Encode { bos: Add::Auto, eos: Add::Never, parse_special: args.special };
-    let ids = encode(model.tokenizer()?, prompt, how)?;
-    let context = model.engine.context();
-    if ids.is_empty() {
-        bail!("the prompt is empty, and this model has no token to begin with: give a prompt with -p");
-    }
-    if ids.len() >= context && args.n > 0 {
-        bail!(
-            "the prompt has {} tokens, which leaves no room in a context of {context}: shorten it or raise -c",
-            ids.len()
-        );
-    }
-    Ok(ids)
-}
-
-/// A generation under way.
-struct Run<'r, 'a> {
-    args: &'r Args,
-    model: Loaded<'a>,
-    generator: Generator<'a>,
-    workers: &'r dyn Workers,
-    detokenizer: Detokenizer,
-    clock: MonotonicClock,
-}
-
-/// What happened, and how fast.
-#[derive(Default)]
-struct Stats {
-    load: Duration,
-    prompt: usize,
-    prefill: Duration,
-    generated: usize,
-    decode: Duration,
-    guesses: Counts,
-    end: &'static str,
-}
-
-impl Run<'_, '_> {
-    fn prefill(&mut self, ids: &[u32]) -> Result<Stats> {
-        for &id in ids {
-            self.generator.prompt(id);
-        }
-        let bar = report::bar("prompt", ids.len() as u64, self.args.quiet);
-        let start = Instant::now();
-        let mut seen = 0;
-        let done = self.model.engine.eval(self.workers, ids, &mut |done| {
-            bar.set_position(done as u64);
-            seen = done;
-            !interrupt::asked()
-        });
-        bar.finish_and_clear();
-        match done {
-            Ok(()) | Err(EvalError::Stopped { .. }) => {}
-            Err(e) => return Err(e.into()),
-        }
-        Ok(Stats { prompt: seen, prefill: start.elapsed(), ..Stats::default() })
-    }
-
-    /// Generates until the model ends, `-n`, the context's end or Ctrl-C.
-    fn generate(&mut self, stats: &mut Stats) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        let start = Instant::now();
-        let ended = self.tokens(stats, &mut out, start);
-        let mut rest = String::new();
-        self.detokenizer.flush(&mut rest)?;
-        // What was generated is written out whatever ended it.
-        let written = writeln!(out, "{rest}").and_then(|()| out.flush());
-        stats.decode = start.elapsed();
-        stats.guesses = self.generator.counts();
-        stats.end = match &ended {
-            Ok(end) => end,
-            Err(e) if report::is_broken_pipe(e) => "nobody reads on",
-            Err(_) => "failed",
-        };
-        ended?;
-        written.context(report::CANNOT_WRITE)
-    }
-
-    /// Returns what ended it.
-    fn tokens(&mut self, stats: &mut Stats, out: &mut impl Write, start: Instant) -> Result<&'static str> {
-        let mut text = String::with_capacity(256);
-        while stats.generated < self.args.n {
-            if interrupt::asked() {
-                return Ok("interrupted");
-            }
-            let id = self.generator.next(&mut self.model.engine, self.workers, &self.clock)?;
-            if self.model.tokenizer()?.is_end(id) && !self.args.ignore_eos {
-                return Ok("the model ended");
-            }
-            text.clear();
-            self.detokenizer.push(self.model.tokenizer()?, id, &mut text)?;
-            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)?;
-            stats.generated += 1;
-            stats.decode = start.elapsed();
-            if stats.prompt + stats.generated > self.model.engine.context() {
-                return Ok("the context is full; raise -c to go on");
-            }
-        }
-        Ok("-n reached")
-    }
-}
-
-fn rate(tokens: usize, time: Duration) -> f64 {
-    tokens as f64 / time.as_secs_f64().max(1e-9)
-}
-
-impl Stats {
-    fn print(&self, model: &Loaded<'_>) {
-        let first = self.prefill.as_secs_f64() * 1e3;
-        report::say(format_args!(
-            "prompt {} tokens, {:.1} tok/s · generated {} tokens, {:.1} tok/s · first token after {first:.0} ms (load {:.0} ms) · {}",
-            self.prompt,
-            rate(self.prompt, self.prefill),
-            self.generated,
-            // The first token's work was the prompt's.
-            rate(self.generated.saturating_sub(1), self.decode),
-            self.load.as_secs_f64() * 1e3,
-            self.end
-        ));
-        if self.guesses.guessed > 0 {
-            let Counts { guessed, kept, .. } = self.guesses;
-            report::say(format_args!("guessed {guessed} tokens ahead, {kept} came true"));
-        }
-        let mut memory = format!("memory planned {}", Bytes(model.arena));
-        if let Some(now) = rss() {
-            memory += &format!(" · resident {} own, {} of the mapped file", Bytes(now.anon), Bytes(now.file));
-        }
-        if let Some(peak) = vm_hwm() {
-            memory += &format!(" · peak {}", Bytes(peak));
-        }
-        report::say(memory);
-    }
+fn call_of(name: &str, arguments: &str) -> Result<Value> {
+    let arguments: Value = serde_json::from_str(arguments).context("the arguments of a call are no JSON")?;
+    Ok(json!({"name": name, "arguments": arguments}))
 }

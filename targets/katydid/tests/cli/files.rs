@@ -115,10 +115,10 @@ fn plans_too_large() {
 #[test]
 fn prompts_longer_than_the_context() {
     let run = |n: &str| katydid(["run", model(), "-c", "8", "-p", "a b c d e f g h", "-n", n]);
-    fails(&mut run("1"), "which leaves no room in a context of 8: shorten it or raise -c");
+    fails(&mut run("1"), "which leaves no room in a context window of 8: shorten it or raise -c");
     fails(&mut run("0"), "do not fit a context of 8");
     let mut megabyte = katydid(["run", &long(), "-n", "1", "-c", "1000"]);
-    fails(megabyte.write_stdin("word ".repeat(200_000)), "leaves no room in a context of 1000");
+    fails(megabyte.write_stdin("word ".repeat(200_000)), "leaves no room in a context window of 1000");
 }
 
 #[test]

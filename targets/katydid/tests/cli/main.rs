@@ -1,8 +1,12 @@
 //! The command as its users meet it: arguments, files, pipes, signals, exit
 //! codes, and what goes to stdout and what to stderr.
 
+mod cache;
+mod chat;
 mod files;
+mod json;
 mod outputs;
+mod picolm;
 mod results;
 mod run;
 mod same_bits;

@@ -10,7 +10,7 @@ use katydid_core::model::Engine;
 use katydid_core::port::{Pages, Workers};
 use serde_json::json;
 
-use crate::loaded::{Files, Needs, with_model};
+use crate::loaded::{Files, Needs, Wanted, with_model};
 use crate::model_args::{ModelArgs, kernels, pool};
 use crate::report;
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     let mut reads = Vec::new();
     let files = Files::open(&args.model)?;
-    with_model(&model, None, Needs::default(), |mut model| {
+    with_model(&model, Wanted::Usual, Needs::default(), |mut model| {
         let steps = threads.len().saturating_mul(args.repeat).saturating_mul(2);
         let bar = report::bar("bench", steps as u64, false);
         for &threads in &threads {

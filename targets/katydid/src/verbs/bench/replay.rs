@@ -16,7 +16,7 @@ use katydid_core::text::{Add, Encode};
 use katydid_linux::MonotonicClock;
 
 use super::median_of;
-use crate::loaded::{Generation, Needs, with_model};
+use crate::loaded::{Generation, Needs, Wanted, with_model};
 use crate::model_args::{ModelArgs, pool};
 use crate::verbs::encode;
 
@@ -102,9 +102,12 @@ struct Said {
 
 fn said(model: &ModelArgs, prompt: &str, answer: &str, threads: usize, drafts: usize) -> Result<Said> {
     let params = Params::greedy();
-    let needs =
-        Needs { text: true, generate: Some(Generation { last_n: params.repeat_last_n, biases: 0, drafts }) };
-    with_model(model, None, needs, |mut model| {
+    let needs = Needs {
+        text: true,
+        generate: Some(Generation { last_n: params.repeat_last_n, biases: 0, drafts }),
+        ..Needs::default()
+    };
+    with_model(model, Wanted::Usual, needs, |mut model| {
         let pool = pool(threads)?;
         let workers: &dyn Workers = &pool;
         let clock = MonotonicClock::new();

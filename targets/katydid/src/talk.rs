@@ -1,0 +1,242 @@
+//! Answers in a conversation, with tools.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use katydid_core::chat::{Broken, CallSyntax, Part, Prompted, Said, Session, SessionError, Template, parse};
+use katydid_core::generate::MOST_DRAFTS;
+use katydid_core::grammar::tools::Tool;
+use katydid_core::grammar::{Constrained, Grammar, Options};
+use katydid_core::model::EvalError;
+use katydid_core::port::Workers;
+use katydid_core::sample::{Constraint, Params};
+use katydid_linux::MonotonicClock;
+
+use crate::chat_template::ChatTemplate;
+use crate::conversation::{Conversation, Tools};
+use crate::grammar::{Constraints, compile, schema_of_calls, size};
+use crate::loaded::{Generation, Loaded, Needs};
+use crate::stops::Stops;
+use crate::{interrupt, report};
+
+/// Most calls in one answer.
+const MOST_CALLS: u16 = 8;
+
+/// What talking needs of a model, with room for calls of `tools` and at least so
+/// many bytes of grammar.
+pub(crate) fn needs(params: &Params, biases: usize, tools: &Tools, least: usize) -> Result<Needs> {
+    let mut most = least;
+    for syntax in [CallSyntax::Hermes, CallSyntax::Llama3, CallSyntax::Mistral, CallSyntax::Json] {
+        let mut heap = Vec::new();
+        most = most.max(grammar(syntax, tools, &mut heap)?.as_ref().map(size).transpose()?.unwrap_or(0));
+    }
+    Ok(Needs {
+        text: true,
+        generate: Some(Generation { last_n: params.repeat_last_n, biases, drafts: MOST_DRAFTS }),
+        grammar: Some(most).filter(|&n| n > 0),
+        session: true,
+        sum: false,
+    })
+}
+
+/// The grammar of calls of `tools` in free text; `None` where there are none or
+/// calls are no JSON.
+pub(crate) fn grammar<'h>(
+    syntax: CallSyntax,
+    tools: &Tools,
+    heap: &'h mut Vec<u8>,
+) -> Result<Option<Grammar<'h>>> {
+    let Some(calls) = syntax.grammar(MOST_CALLS).filter(|_| !tools.is_empty()) else { return Ok(None) };
+    let specs = tools.specs();
+    let list: Vec<_> = specs.iter().map(|s| Tool { name: s.name, parameters: s.parameters }).collect();
+    let schema = schema_of_calls(&list, calls.form)?;
+    let options = Options { wrap: Some(calls.wrap()), ..Options::default() };
+    Ok(Some(compile(&schema, &options, heap)?))
+}
+
+/// A model to talk with.
+pub(crate) struct Talk<'r, 'a> {
+    pub(crate) session: Session<'a>,
+    pub(crate) template: ChatTemplate,
+    constraints: Option<Constraints<'a>>,
+    workers: &'r dyn Workers,
+    clock: MonotonicClock,
+}
+
+/// What ended an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The model.
+    Model,
+    /// Its length.
+    Length,
+    /// The context's end.
+    Full,
+    /// The user.
+    Interrupted,
+}
+
+/// An answer, and what it took.
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) end: End,
+    pub(crate) prompted: Prompted,
+    pub(crate) generated: usize,
+    pub(crate) reading: Duration,
+    pub(crate) saying: Duration,
+}
+
+/// A piece of an answer, owned.
+pub(crate) enum Piece {
+    Text(String),
+    Call { name: String, arguments: String },
+    Broken(Broken),
+}
+
+impl<'r, 'a> Talk<'r, 'a> {
+    pub(crate) fn new(
+        mut model: Loaded<'a>,
+        name: Option<&str>,
+        params: &Params,
+        bias: &[(u32, f32)],
+        workers: &'r dyn Workers,
+    ) -> Result<Self> {
+        let tokenizer = *model.tokenizer()?;
+        let template = ChatTemplate::choose(name, model.template, &tokenizer)?;
+        let generator = model.generator(params, bias)?;
+        let constraints = model.constraints().ok();
+        let memory = model.session.take().ok_or_else(|| anyhow!("no session was planned"))?;
+        let session = Session::new(model.engine, tokenizer, generator, memory);
+        Ok(Self { session, template, constraints, workers, clock: MonotonicClock::new() })
+    }
+
+    /// Answers with at most `n` tokens. Text goes to `show` as it comes, up to
+    /// where calls begin. `None` where there is no room for an answer.
+    pub(crate) fn answer(
+        &mut self,
+        talk: &Conversation,
+        tools: &Tools,
+        grammar: Option<&Grammar<'_>>,
+        n: usize,
+        quiet: bool,
+        show: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<Option<Answer>> {
+        let (start, specs) = (Instant::now(), tools.specs());
+        let bar = report::bar("reading", 0, quiet);
+        let read = self.session.prompt(self.workers, &self.template, &specs, talk, &mut |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            !interrupt::asked()
+        });
+        bar.finish_and_clear();
+        let prompted = match read {
+            Ok(prompted) => prompted,
+            Err(SessionError::Full { .. }) => return Ok(None),
+            Err(SessionError::Eval(EvalError::Stopped { .. })) => Prompted::default(),
+            Err(SessionError::Template(e)) => match self.template.explain() {
+                Some(why) => bail!("{e}: {why}"),
+                None => bail!("{e}"),
+            },
+            Err(e) => return Err(e.into()),
+        };
+        let mut answer = Answer {
+            text: String::new(),
+            end: End::Interrupted,
+            prompted,
+            generated: 0,
+            reading: start.elapsed(),
+            saying: Duration::ZERO,
+        };
+        self.say(&mut answer, grammar, n, show)?;
+        answer.saying = start.elapsed() - answer.reading;
+        Ok(Some(answer))
+    }
+
+    fn say(
+        &mut self,
+        answer: &mut Answer,
+        grammar: Option<&Grammar<'_>>,
+        n: usize,
+        show: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<()> {
+        let mut constraint: Option<Constrained<'_>> = match (&mut self.constraints, grammar) {
+            (Some(room), Some(grammar)) => Some(room.of(grammar)?),
+            _ => None,
+        };
+        let ends = self.template.stops(self.session.tokenizer());
+        let (mut stops, mut text) = (Stops::new(&ends), String::new());
+        let trigger = self.template.syntax().grammar(MOST_CALLS).map(|g| [g.trigger.text]);
+        // Calls are for programs: nothing is shown from where they begin.
+        let calls: &[&str] = if constraint.is_some() { trigger.as_ref().map_or(&[], |t| t) } else { &[] };
+        let (mut shown, mut called) = (Stops::new(calls), false);
+        answer.end = loop {
+            if interrupt::asked() {
+                break End::Interrupted;
+            }
+            if constraint.as_ref().is_some_and(Constrained::is_complete) {
+                break End::Model;
+            }
+            if answer.generated == n {
+                break End::Length;
+            }
+            text.clear();
+            let within = constraint.as_mut().map(|c| c as &mut dyn Constraint);
+            let said = self.session.next(self.workers, &self.clock, within, &mut text)?;
+            let free = constraint.as_mut().is_none_or(|c| c.matcher().is_free());
+            let (new, stopped) = stops.push(&text, free);
+            answer.text.push_str(new);
+            if !called {
+                let (new, found) = shown.push(new, true);
+                show(new)?;
+                called = found;
+            }
+            match said {
+                Said::End(_) => break End::Model,
+                Said::Full => break End::Full,
+                Said::Token(_) if stopped => break End::Model,
+                Said::Token(_) => answer.generated += 1,
+            }
+        };
+        text.clear();
+        close(&mut self.session, constraint, &mut text)?;
+        self.session.end(&mut text)?;
+        let rest = format!("{}{text}", stops.held());
+        answer.text.push_str(&rest);
+        if !called {
+            let (new, found) = shown.push(&rest, true);
+            show(new)?;
+            if !found {
+                show(shown.held())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pieces of an answer.
+    pub(crate) fn pieces(&self, text: &str, tools: &Tools) -> Vec<Piece> {
+        if tools.is_empty() {
+            return vec![Piece::Text(text.trim().to_owned())];
+        }
+        let mut room = vec![0; 6 * text.len()];
+        let piece = |part: Part<'_>| match part {
+            Part::Text(text) => Some(Piece::Text(text.to_owned())),
+            Part::Thought(_) => None,
+            Part::Call { name, arguments } => {
+                Some(Piece::Call { name: name.to_owned(), arguments: arguments.to_owned() })
+            }
+            Part::Broken { why, .. } => Some(Piece::Broken(why)),
+        };
+        parse(self.template.syntax(), text, &mut room).filter_map(piece).collect()
+    }
+}
+
+/// Ends what a grammar leaves open.
+fn close(session: &mut Session<'_>, constraint: Option<Constrained<'_>>, text: &mut String) -> Result<()> {
+    let Some(mut constraint) = constraint else { return Ok(()) };
+    if constraint.matcher().can_end() {
+        return Ok(());
+    }
+    let mut ids = vec![0; constraint.min_left()];
+    let n = constraint.close(&mut ids).map_err(|e| anyhow!("the answer was cut: {e}; raise -n"))?;
+    ids[..n].iter().try_for_each(|&id| Ok(session.say(id, text)?))
+}
