@@ -44,6 +44,10 @@ pub(crate) trait Lanes: Copy + 'static {
     /// sixteen of the other in turn, as [`PairLanes`] want them.
     const PAIRED: bool = false;
 
+    /// Whether `one_token` is so good that several tokens do better with it, one
+    /// after another, than with the weights decoded once for all.
+    const TOKEN_BY_TOKEN: bool = false;
+
     /// Whether there are registers for the sums of two heads of attention.
     const PAIR_HEADS: bool = true;
 

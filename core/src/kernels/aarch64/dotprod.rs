@@ -149,6 +149,7 @@ macro_rules! sixteen6 {
 }
 
 impl Lanes for Dotprod {
+    const TOKEN_BY_TOKEN: bool = true;
     neon_shared!();
 
     #[inline(always)]

@@ -109,6 +109,7 @@ macro_rules! row6 {
 }
 
 impl Lanes for Neon {
+    const TOKEN_BY_TOKEN: bool = true;
     neon_shared!();
 
     #[inline(always)]

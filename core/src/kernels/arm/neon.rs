@@ -91,6 +91,7 @@ macro_rules! products {
 }
 
 impl Lanes for Neon {
+    const TOKEN_BY_TOKEN: bool = true;
     /// Sixteen registers of 128 bits hold the sums of one.
     const PAIR_HEADS: bool = false;
     type B = [D; 4];

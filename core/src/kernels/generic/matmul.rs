@@ -22,6 +22,9 @@ use crate::quant::Format;
 /// Tokens that share one decoding of the weights.
 const TILE: usize = 4;
 
+/// Rows that stay in the nearest cache while one token after another meets them.
+const NEAR: usize = 16;
+
 /// How far ahead of its use a row is asked for, in bytes.
 pub(in crate::kernels) const AHEAD: usize = 2048;
 
@@ -132,6 +135,18 @@ unsafe fn put<const T: usize>(p: &Product, row: usize, first: usize, y: [f32; T]
 /// As for [`by_rows`].
 #[inline(always)]
 pub(in crate::kernels) unsafe fn several<L: Lanes, B: Block>(p: &Product, rows: Range<usize>) -> usize {
+    if L::TOKEN_BY_TOKEN {
+        let mut row = rows.start;
+        while row < rows.end {
+            let near = row..(row + NEAR).min(rows.end);
+            for t in 0..p.x.tokens {
+                // SAFETY: the caller's promise, for fewer rows.
+                unsafe { L::one_token::<B>(p, near.clone(), t) };
+            }
+            row = near.end;
+        }
+        return p.x.tokens;
+    }
     let tokens = p.x.tokens - p.x.tokens % TILE;
     let whole = Product { x: Operand { tokens, ..p.x }, ..*p };
     // SAFETY: the caller's promise, for fewer tokens.
