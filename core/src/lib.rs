@@ -10,7 +10,7 @@
 //! - [`model`]: architectures as data, the layer step, the KV cache.
 //! - [`text`]: tokenizers. [`sample`]: choosing the next token. [`generate`]: one
 //!   after another. [`grammar`]: text that keeps to a schema. [`chat`]:
-//!   conversations.
+//!   conversations. [`agent`]: models that call tools.
 //!
 //! # Promises
 //! - Nothing here allocates; all memory comes from the caller's [`arena::Arena`].
@@ -26,6 +26,7 @@ extern crate std;
 #[cfg(target_endian = "big")]
 compile_error!("GGUF files are read in place: only little-endian targets work");
 
+pub mod agent;
 pub mod arena;
 mod cast;
 pub mod chat;

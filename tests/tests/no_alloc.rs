@@ -1,6 +1,6 @@
 //! After a model is loaded nothing is allocated: not by prompts, decoding,
 //! sampling, encoding or decoding text, not by the threads, not by grammars,
-//! their compiling included.
+//! their compiling included, not by agents and their tools.
 //!
 //! One test, alone in its program: the allocator is the program's.
 
@@ -9,8 +9,11 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use katydid_core::agent::{
+    self, Agent, Arguments, Bounds, End, Entry, Failed, Heard, Log, Outcome, Read, Registry,
+};
 use katydid_core::arena::{ALIGN, Arena, Space};
-use katydid_core::chat::{Said, Session, SessionMemory, Style, Turn};
+use katydid_core::chat::{Said, Session, SessionMemory, Style, ToolSpec, Turn, Turns};
 use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts};
 use katydid_core::grammar::tools::{self, Form, Tool};
@@ -293,6 +296,100 @@ fn talk(pool: &Pool) -> usize {
     })
 }
 
+/// A model whose answers are written down; text that begins with `{` calls the
+/// tool.
+struct Script<'s> {
+    answers: std::slice::Iter<'s, &'s [&'s str]>,
+    turns: usize,
+}
+
+impl agent::Model for Script<'_> {
+    type Error = std::fmt::Error;
+
+    fn read(&mut self, turns: &dyn Turns, _tools: &[ToolSpec<'_>]) -> Result<Read, Self::Error> {
+        self.turns = 0;
+        turns.each(&mut |_| {
+            self.turns += 1;
+            Ok(())
+        })?;
+        Ok(if self.turns > 12 { Read::TooLong } else { Read::Ready })
+    }
+
+    fn answer(&mut self, heard: &mut dyn Heard) -> Result<End, Self::Error> {
+        for text in *self.answers.next().ok_or(std::fmt::Error)? {
+            let heard = if text.starts_with('{') { heard.called("set_pin", text) } else { heard.said(text) };
+            heard.map_err(|_| std::fmt::Error)?;
+        }
+        Ok(End::Natural)
+    }
+}
+
+/// Runs an agent over a conversation that is longer than its memory; returns how
+/// often that allocates.
+fn run_an_agent() -> usize {
+    const SPEC: ToolSpec<'static> = ToolSpec {
+        name: "set_pin",
+        description: "Sets a pin.",
+        parameters: r#"{"properties":{"pin":{"type":"integer","maximum":27},"on":{"type":"boolean"},"note":{"type":"string"}},"required":["pin","on"]}"#,
+    };
+    let (room, limits) = (2600, Limits::small());
+    let mut plan = MemoryPlan::new();
+    Log::lay_out(&mut plan, room, 1).map(drop).unwrap();
+    Memory::lay_out(&mut plan, &limits).map(drop).unwrap();
+    Scratch::lay_out(&mut plan, &limits).map(drop).unwrap();
+    Stacks::lay_out(&mut plan, &limits).map(drop).unwrap();
+    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
+    let mut arena = Arena::new(&mut memory);
+    allocations(|| {
+        let log = Log::lay_out(&mut arena, room, 1).unwrap();
+        let memory = Memory::lay_out(&mut arena, &limits).unwrap();
+        let mut scratch = Scratch::lay_out(&mut arena, &limits).unwrap();
+        let stacks = Stacks::lay_out(&mut arena, &limits).unwrap();
+        assert_eq!(arena.used() as u64, plan.total(), "the plan is what is taken");
+        let grammar = Grammar::compile(SPEC.parameters, &Reading::default(), memory, &mut scratch).unwrap();
+        let mut pins = 0u32;
+        let mut set_pin = |a: Arguments<'_>, out: &mut dyn Write| {
+            let (pin, mut note) = (a.get_i64("pin")?, [0; 16]);
+            let bit = u32::try_from(pin)
+                .ok()
+                .and_then(|p| 1u32.checked_shl(p))
+                .ok_or(Failed::new("no such pin"))?;
+            pins = if a.get_bool("on")? { pins | bit } else { pins & !bit };
+            if a.has("note") {
+                write!(out, "{}: ", a.get_str("note", &mut note)?)?;
+            }
+            Ok((0..100).try_for_each(|_| write!(out, "pins {pins:#x} "))?)
+        };
+        let mut entries = [Entry::new(SPEC, &mut set_pin).checked(grammar)];
+        let tools = agent::specs(&entries);
+        let mut registry = Registry::with_stacks(&mut entries, stacks);
+        let mut agent = Agent::new(log, &tools, Bounds { result: 600, ..Bounds::default() });
+        agent.edit().unwrap().set_system("You set pins.").unwrap();
+        let calls: &[&str] = &[
+            "One moment.",
+            r#"{"on":true,"pin":3,"note":"l\u00e9d"}"#,
+            r#"{"pin":28,"on":true}"#,
+            r#"{"pin":-1,"on":true}"#,
+            r#"{"pin":1"#,
+        ];
+        let answers: [&[&str]; 2] = [calls, &["It is", " on."]];
+        for question in ["Set pin 3.", "Again.", "And again.", "Once more.", "Last."] {
+            agent.ask(question).unwrap();
+            let mut model = Script { answers: answers.iter(), turns: 0 };
+            let mut room = [0; 800];
+            let outcome = agent::run(&mut agent, &mut registry, &mut model, &mut room).unwrap();
+            assert_eq!((outcome, agent.answer(), model.turns), (Outcome::Answered, "It is on.", 11));
+        }
+        assert!(agent.forgotten() > 0 && agent.log().turns().count() == 12);
+        let errors =
+            agent.log().turns().filter(|t| matches!(t, Turn::Result(r) if r.content.starts_with("error: ")));
+        assert_eq!(errors.count(), 3);
+        let mut page = Page::new();
+        write!(page, "{}", agent.ask(std::str::from_utf8(&[b'x'; 3000]).unwrap()).unwrap_err()).unwrap();
+        write!(page, "{outcome} {}", agent.said("x").unwrap_err(), outcome = Outcome::Exhausted).unwrap();
+    })
+}
+
 #[test]
 fn nothing_is_allocated_after_load() {
     assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are seen");
@@ -306,4 +403,5 @@ fn nothing_is_allocated_after_load() {
     }
     assert_eq!(call_a_tool(&pool), 0, "grammars");
     assert_eq!(talk(&pool), 0, "conversations");
+    assert_eq!(run_an_agent(), 0, "agents");
 }

@@ -1,9 +1,10 @@
 //! Guessing what comes next from what came before (prompt lookup; Saxena,
-//! 2023): the tokens that followed the latest earlier occurrence of the last
-//! few.
+//! 2023): the tokens that followed the earlier place most like this one, which
+//! is the one that shares the longest run of last tokens.
 //!
-//! A wrong guess costs time, so guesses grow while they come true and pause for
-//! longer and longer while they do not.
+//! A wrong guess costs time. How likely a guess is to come true depends on how
+//! long the run is, and on the text; how much it costs, on the machine. Both are
+//! learnt on the way, and as many tokens are guessed as should gain most.
 
 use crate::arena::{ArenaFull, Space};
 use crate::plan::Part;
@@ -11,33 +12,49 @@ use crate::plan::Part;
 /// Most tokens guessed at once.
 pub const MOST_DRAFTS: usize = 7;
 
-/// How many last tokens must have occurred before: more is surer. Two are
-/// enough only while guesses come true.
-const LONGEST: usize = 4;
-const SURE: usize = 3;
+/// Shortest and longest run of tokens looked for.
+const SHORTEST: usize = 2;
+const LONGEST: usize = 24;
 
-/// Fewest tokens guessed; one alone hardly pays for its batch.
-const FEWEST: usize = 2;
+/// Runs are as good as others up to these lengths.
+const UP_TO: [usize; 6] = [2, 3, 5, 8, 15, LONGEST];
 
-/// Longest pause, in tokens.
-const LONGEST_PAUSE: usize = 64;
+/// How likely the token after a run of each length comes true in a text of which
+/// nothing is known yet: what JSON and tool calls were found to have.
+const AT_FIRST: [f32; 6] = [0.5, 0.65, 0.75, 0.85, 0.9, 0.95];
+
+/// How much one outcome counts.
+const LEARN: f32 = 0.1;
+
+/// How much each token takes what was learnt back to what was known at first,
+/// so that a text that changes is tried again.
+const FORGET: f32 = 1.0 / 256.0;
+
+/// What a guess must promise to gain: the promise is not exact.
+const MARGIN: f32 = 1.02;
+
+/// What each further token of a batch costs before it has been measured, as a
+/// part of a token alone.
+const COST_AT_FIRST: f32 = 0.3;
 
 /// The text so far, and how well guessing went.
 pub struct Lookup<'a> {
     history: &'a mut [u32],
     len: usize,
-    /// Tokens to guess next time.
-    reach: usize,
-    /// Tokens to let pass before the next guess, and after the next failure.
-    wait: usize,
-    pause: usize,
+    /// How likely a token comes true, by length of the run before it.
+    odds: [f32; UP_TO.len()],
+    /// Which of them the last guess was made by.
+    tried: usize,
+    /// Microseconds that a token takes with so many guesses after it; 0 where it
+    /// was never measured.
+    times: [f32; 1 + MOST_DRAFTS],
 }
 
 impl<'a> Lookup<'a> {
     /// Takes memory for a text of `tokens`.
     pub fn lay_out<S: Space<'a>>(space: &mut S, tokens: usize) -> Result<Self, ArenaFull> {
         let history = space.take(Part::Scratch, "text so far", tokens)?;
-        Ok(Self { history, len: 0, reach: 3, wait: 0, pause: 1 })
+        Ok(Self { history, len: 0, odds: AT_FIRST, tried: 0, times: [0.0; 1 + MOST_DRAFTS] })
     }
 
     /// Forgets the text, but not how well guessing goes.
@@ -57,51 +74,86 @@ impl<'a> Lookup<'a> {
         }
         self.history[self.len] = id;
         self.len += 1;
-        self.wait = self.wait.saturating_sub(1);
+        for (odds, first) in self.odds.iter_mut().zip(AT_FIRST) {
+            *odds += (first - *odds) * FORGET;
+        }
     }
 
     /// Guesses what follows the text; returns how many tokens, 0 for none.
-    pub fn draft(&self, out: &mut [u32]) -> usize {
-        let reach = self.reach.min(out.len());
-        if self.wait > 0 || reach < FEWEST {
+    pub fn draft(&mut self, out: &mut [u32]) -> usize {
+        // What a token alone takes must be known first.
+        if self.times[0] == 0.0 {
             return 0;
         }
         let text = &self.history[..self.len];
-        let least = if self.pause == 1 { 2 } else { SURE };
-        for n in (least..=LONGEST).rev() {
-            if let Some(follows) = latest(text, n) {
-                let guess = &text[follows..text.len().min(follows + reach)];
-                if guess.len() >= FEWEST {
-                    out[..guess.len()].copy_from_slice(guess);
-                    return guess.len();
-                }
-            }
-        }
-        0
+        let Some((run, follows)) = most_alike(text) else { return 0 };
+        self.tried = UP_TO.iter().position(|&to| run <= to).unwrap_or(UP_TO.len() - 1);
+        let n = self.best(out.len().min(MOST_DRAFTS).min(text.len() - follows));
+        out[..n].copy_from_slice(&text[follows..follows + n]);
+        n
     }
 
-    /// Takes note that of `guessed` tokens the first `kept` came true, and
-    /// whether that saved time.
-    pub fn learn(&mut self, guessed: usize, kept: usize, pays: bool) {
-        if pays && kept == guessed {
-            (self.reach, self.pause) = ((self.reach + 2).min(MOST_DRAFTS), 1);
-        } else if pays {
-            (self.reach, self.pause) = (kept.max(FEWEST), 1);
-        } else {
-            self.reach = (self.reach / 2).max(FEWEST);
-            self.wait = self.pause;
-            self.pause = (self.pause * 4).min(LONGEST_PAUSE);
+    /// How many guesses, up to `most`, promise most tokens for the time.
+    fn best(&self, most: usize) -> usize {
+        let odds = self.odds[self.tried];
+        let (mut best, mut gain) = (0, MARGIN);
+        let (mut tokens, mut all) = (1.0, 1.0);
+        for n in 1..=most {
+            all *= odds;
+            tokens += all;
+            let promise = tokens / self.cost(n);
+            if promise > gain {
+                (best, gain) = (n, promise);
+            }
+        }
+        best
+    }
+
+    /// What a token with `n` guesses takes, in times of a token alone.
+    fn cost(&self, n: usize) -> f32 {
+        match self.times[n] {
+            0.0 => 1.0 + COST_AT_FIRST * n as f32,
+            time => time / self.times[0],
+        }
+    }
+
+    /// Takes note that a token with `guessed` guesses after it took `micros`.
+    pub fn took(&mut self, guessed: usize, micros: u64) {
+        let (time, new) = (&mut self.times[guessed.min(MOST_DRAFTS)], micros.max(1) as f32);
+        *time = if *time == 0.0 { new } else { (3.0 * *time + new) / 4.0 };
+    }
+
+    /// Takes note that of `guessed` tokens the first `kept` came true.
+    pub fn learn(&mut self, guessed: usize, kept: usize) {
+        let odds = &mut self.odds[self.tried];
+        for _ in 0..kept {
+            *odds += (1.0 - *odds) * LEARN;
+        }
+        if kept < guessed {
+            *odds -= *odds * LEARN;
         }
     }
 }
 
-/// Where the text goes on after the latest earlier occurrence of its last `n`
-/// tokens.
-fn latest(text: &[u32], n: usize) -> Option<usize> {
-    let end = text.len();
-    let last = &text[end.checked_sub(n)?..];
-    // The occurrence ends before the text does, so that something follows it.
-    (n..end).rev().find(|&at| text[at - n..at] == *last)
+/// The longest run of tokens, up to [`LONGEST`], that ends the text and occurs
+/// earlier; the latest such place, as the run's length and where it goes on.
+fn most_alike(text: &[u32]) -> Option<(usize, usize)> {
+    let (&last, before) = text.split_last()?;
+    let (mut longest, mut follows) = (SHORTEST - 1, None);
+    for at in (1..text.len()).rev() {
+        if text[at - 1] != last {
+            continue;
+        }
+        let same = before.iter().rev().zip(text[..at - 1].iter().rev()).take(LONGEST - 1);
+        let run = 1 + same.take_while(|(a, b)| a == b).count();
+        if run > longest {
+            (longest, follows) = (run, Some(at));
+            if run == LONGEST {
+                break;
+            }
+        }
+    }
+    Some((longest, follows?))
 }
 
 #[cfg(test)]
@@ -112,6 +164,9 @@ mod tests {
     fn drafts(text: &[u32], room: usize) -> std::vec::Vec<u32> {
         let mut memory = [0u8; 1024];
         let mut lookup = Lookup::lay_out(&mut Arena::new(&mut memory), 64).unwrap();
+        lookup.took(0, 100);
+        // Batches cost next to nothing: as many as there are.
+        (1..=MOST_DRAFTS).for_each(|n| lookup.took(n, 101));
         text.iter().for_each(|&id| lookup.push(id));
         let mut out = std::vec![0; room];
         let n = lookup.draft(&mut out);
@@ -120,31 +175,49 @@ mod tests {
     }
 
     #[test]
-    fn guesses_what_followed_last_time() {
-        assert_eq!(drafts(&[1, 2, 3, 4, 5, 9, 1, 2, 3], 7), [4, 5, 9]);
-        assert_eq!(drafts(&[1, 2, 7, 7, 1, 2, 8, 8, 1, 2], 7), [8, 8, 1]);
-        assert_eq!(drafts(&[5, 5, 5, 5, 5, 5, 5, 5], 2).len(), 0); // one would follow
+    fn guesses_what_followed_the_longest_run() {
+        assert_eq!(drafts(&[1, 2, 3, 4, 5, 9, 1, 2, 3], 7), [4, 5, 9, 1, 2, 3]);
+        assert_eq!(drafts(&[1, 2, 7, 7, 1, 2, 8, 8, 1, 2], 3), [8, 8, 1]);
+        // Three alike far back beat two alike nearby.
+        assert_eq!(drafts(&[6, 1, 2, 7, 7, 1, 2, 8, 8, 6, 1, 2], 2), [7, 7]);
+        assert_eq!(drafts(&[5, 5, 5, 5], 7), [5]);
         assert!(drafts(&[1, 2, 3, 4], 7).is_empty());
+        assert!(drafts(&[9, 1, 8, 1], 7).is_empty(), "one token alike is too few");
         assert!(drafts(&[], 7).is_empty());
-        assert!(drafts(&[1, 2, 3, 4, 1, 2], 1).is_empty());
+        assert!(drafts(&[1, 2, 3, 4, 1, 2], 0).is_empty());
     }
 
     #[test]
-    fn failures_pause_and_successes_reach_further() {
+    fn guesses_as_many_as_pay() {
         let mut memory = [0u8; 1024];
         let mut lookup = Lookup::lay_out(&mut Arena::new(&mut memory), 64).unwrap();
         let mut out = [0; MOST_DRAFTS];
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3].iter().for_each(|&id| lookup.push(id));
-        assert_eq!(lookup.draft(&mut out), 3);
-        lookup.learn(3, 3, true);
-        assert_eq!(lookup.draft(&mut out), 5);
-        lookup.learn(5, 0, false);
-        assert_eq!(lookup.draft(&mut out), 0);
-        lookup.push(4);
-        assert_eq!(lookup.draft(&mut out), 2);
-        lookup.learn(2, 0, false);
-        (0..3).for_each(|_| lookup.push(1));
-        assert_eq!(lookup.draft(&mut out), 0);
+        assert_eq!(lookup.draft(&mut out), 0, "nothing is known of time");
+        lookup.took(0, 100);
+        let usual = lookup.draft(&mut out);
+        assert!((1..MOST_DRAFTS).contains(&usual), "{usual}");
+        (0..20).for_each(|_| lookup.learn(usual, usual));
+        assert_eq!(lookup.draft(&mut out), MOST_DRAFTS, "all came true");
+        (1..=MOST_DRAFTS).for_each(|n| lookup.took(n, 100 * (1 + n as u64)));
+        assert_eq!(lookup.draft(&mut out), 0, "a batch costs as much as its tokens");
+    }
+
+    #[test]
+    fn failures_end_guessing_for_a_while() {
+        let mut memory = [0u8; 4096];
+        let mut lookup = Lookup::lay_out(&mut Arena::new(&mut memory), 600).unwrap();
+        let mut out = [0; MOST_DRAFTS];
+        lookup.took(0, 100);
+        [1, 2, 3, 1, 2].iter().for_each(|&id| lookup.push(id));
+        let mut failures = 0;
+        while lookup.draft(&mut out) > 0 {
+            lookup.learn(1, 0);
+            failures += 1;
+        }
+        assert!((1..10).contains(&failures), "{failures}");
+        (0..200).for_each(|_| [1, 2].iter().for_each(|&id| lookup.push(id)));
+        assert!(lookup.draft(&mut out) > 0, "tried again after hundreds of tokens");
     }
 
     #[test]

@@ -39,9 +39,6 @@ pub struct Generator<'a> {
     forced: Queue,
     /// Whether forced tokens are evaluated together.
     batched: bool,
-    /// Microseconds that the last batch took, and a token alone takes lately.
-    batch_time: u64,
-    token_time: u64,
     counts: Counts,
 }
 
@@ -104,8 +101,6 @@ impl<'a> Generator<'a> {
             due: Queue::EMPTY,
             forced: Queue::EMPTY,
             batched: true,
-            batch_time: 0,
-            token_time: 0,
             counts: Counts::default(),
         }
     }
@@ -213,10 +208,7 @@ impl<'a> Generator<'a> {
         }
         engine.rewind(self.base + 1 + self.row);
         if let Some(lookup) = &mut self.lookup {
-            // Each guess kept saved a token's time; all together cost the rest.
-            let saved = self.token_time.saturating_mul(self.row as u64);
-            let pays = saved > self.batch_time.saturating_sub(self.token_time);
-            lookup.learn(self.guessed, self.row, pays);
+            lookup.learn(self.guessed, self.row);
         }
         self.guessed = 0;
     }
@@ -262,21 +254,16 @@ impl<'a> Generator<'a> {
     ) -> Result<(), NextError> {
         let mut batch = [due; 1 + MOST_DRAFTS];
         let room = engine.context().saturating_sub(engine.position() + 1).min(engine.drafts());
-        let guesses = match &self.lookup {
+        let guesses = match &mut self.lookup {
             None => 0,
-            // What a token alone takes must be known first.
-            Some(_) if self.token_time == 0 => 0,
             Some(lookup) => lookup.draft(&mut self.drafts[..room.min(MOST_DRAFTS)]),
         };
         batch[1..=guesses].copy_from_slice(&self.drafts[..guesses]);
         self.base = engine.position();
         let start = clock.micros();
         engine.eval_rows(workers, &batch[..=guesses])?;
-        let time = clock.micros().saturating_sub(start).max(1);
-        match (guesses, self.token_time) {
-            (0, 0) => self.token_time = time,
-            (0, lately) => self.token_time = (3 * lately + time).div_ceil(4),
-            _ => self.batch_time = time,
+        if let Some(lookup) = &mut self.lookup {
+            lookup.took(guesses, clock.micros().saturating_sub(start));
         }
         (self.row, self.guessed) = (0, guesses);
         self.counts.guessed += guesses;

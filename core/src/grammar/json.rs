@@ -46,7 +46,7 @@ pub(super) struct Doc<'d> {
 
 /// A string of the text, its escapes not yet read.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'d>(&'d str);
+pub(crate) struct Text<'d>(&'d str);
 
 impl<'d> Doc<'d> {
     /// Checks and indexes `text`.
@@ -145,12 +145,12 @@ fn plain_number(text: &str) -> &str {
 
 impl<'d> Text<'d> {
     /// A text without escapes.
-    pub(super) fn plain(text: &'d str) -> Self {
+    pub(crate) fn plain(text: &'d str) -> Self {
         Self(text)
     }
 
     /// Its characters.
-    pub(super) fn chars(self) -> impl Iterator<Item = char> + Clone + use<'d> {
+    pub(crate) fn chars(self) -> impl Iterator<Item = char> + Clone + use<'d> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
             let (c, after) = next_char(rest)?;
@@ -159,11 +159,11 @@ impl<'d> Text<'d> {
         })
     }
 
-    pub(super) fn is(self, other: &str) -> bool {
+    pub(crate) fn is(self, other: &str) -> bool {
         self.chars().eq(other.chars())
     }
 
-    pub(super) fn same(self, other: Text<'_>) -> bool {
+    pub(crate) fn same(self, other: Text<'_>) -> bool {
         self.chars().eq(other.chars())
     }
 

@@ -86,12 +86,12 @@ mod step;
 mod strings;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 pub mod tools;
 mod trie;
 
 pub(crate) use dfa::State as DfaState;
-pub(crate) use json::Item;
+pub(crate) use json::{Item, Text};
 pub(crate) use program::{Arc, Dfa, Member, Node, Order, Span};
 pub(crate) use regex::Instr;
 pub(crate) use schema::Conj;
@@ -212,6 +212,11 @@ impl<'a> Grammar<'a> {
     /// and what it gives is empty.
     pub fn copy_to<'b, S: Space<'b>>(&self, space: &mut S) -> Result<Grammar<'b>, ArenaFull> {
         Ok(Grammar { t: self.t.copy_to(space)?, wrapped: self.wrapped })
+    }
+
+    /// White space of its texts.
+    pub fn spacing(&self) -> Spacing {
+        self.t.spacing
     }
 
     /// Bytes of the shortest text.

@@ -4,7 +4,7 @@
 //! control characters, and escapes that stand for a character.
 
 /// Between two characters.
-pub(super) const BODY: u16 = 0;
+pub(crate) const BODY: u16 = 0;
 const CONT: u16 = 1;
 /// After these leading bytes, in this order, not every byte may come.
 pub(super) const NARROW: u16 = E0;
@@ -24,7 +24,7 @@ const PAIR: u16 = 14;
 
 /// What a byte does inside a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Goes on in this state, within a character.
     Within(u16),
     /// Ends a character.
@@ -38,7 +38,7 @@ pub(super) enum Step {
 /// What byte `b` does in state `q`. Where the string is `inside` another,
 /// braces are written as escapes only: some readers count them without looking
 /// for strings.
-pub(super) fn step(q: u16, b: u8, inside: bool) -> Step {
+pub(crate) fn step(q: u16, b: u8, inside: bool) -> Step {
     let on = |ok: bool, q: u16| match (ok, q) {
         (false, _) => Step::Never,
         (true, BODY) => Step::Char,

@@ -12,7 +12,7 @@ use crate::units::parse_bytes;
 /// Tokens remembered where neither `-c` nor the model says less.
 const DEFAULT_CONTEXT: usize = 2048;
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct ModelArgs {
     /// GGUF file; of a split model, any part
     pub(crate) model: PathBuf,

@@ -1,5 +1,7 @@
 //! `katydid bench`: tokens per second, prefill and decode.
 
+mod replay;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// Also time a plain read of the whole file from memory
     #[arg(long)]
     bandwidth: bool,
+    /// Instead, make the model say the text of FILE, with and without guessing
+    /// ahead: a prompt, a line '---', an answer
+    #[arg(long, value_name = "FILE")]
+    replay: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -67,13 +73,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("-j is {bad}, but must be from 1 to 1024");
     }
     let context = args.prompt.max(args.depth.saturating_add(args.n)).max(1);
-    let model = ModelArgs {
+    let mut model = ModelArgs {
         model: args.model.clone(),
         context: Some(context),
         threads: None,
         batch: args.batch,
         ram: None,
     };
+    if let Some(text) = &args.replay {
+        model.context = None;
+        let replays = replay::replay(&model, text, &threads, args.repeat)?;
+        return print_replays(args, &replays);
+    }
     let isa = kernels()?.isa().name();
     let mut rows = Vec::new();
     let mut reads = Vec::new();
@@ -137,10 +148,35 @@ fn print(args: &Args, isa: &str, rows: &[Row], reads: &[Read]) -> Result<()> {
     Ok(())
 }
 
+fn print_replays(args: &Args, replays: &[replay::Replay]) -> Result<()> {
+    if args.json {
+        let list: Vec<_> = replays
+            .iter()
+            .map(|r| {
+                json!({"kind": "replay", "prompt": r.prompt, "tokens": r.tokens, "threads": r.threads,
+                    "plain_tok_s": r.plain, "gain": r.gain, "guessed": r.counts.guessed, "kept": r.counts.kept,
+                    "runs": r.counts.runs})
+            })
+            .collect();
+        return report::result(json!({"isa": kernels()?.isa().name(), "results": list}));
+    }
+    for r in replays {
+        report::result(format_args!(
+            "{} tokens after {}, {} threads: {:.2} tok/s, {:.2} times that with guesses ({} guessed, {} came true)",
+            r.tokens, r.prompt, r.threads, r.plain, r.gain, r.counts.guessed, r.counts.kept
+        ))?;
+    }
+    Ok(())
+}
+
 fn median(repeat: usize, mut one: impl FnMut() -> Result<f64>) -> Result<f64> {
-    let mut all = (0..repeat).map(|_| one()).collect::<Result<Vec<f64>>>()?;
+    Ok(median_of((0..repeat).map(|_| one()).collect::<Result<Vec<f64>>>()?))
+}
+
+/// The middle one of a list that is not empty.
+fn median_of(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
-    Ok(all[all.len() / 2])
+    all[all.len() / 2]
 }
 
 /// GB/s of reading every byte of the files once, in pieces that threads take as
