@@ -253,6 +253,49 @@ fn call_a_tool(pool: &Pool) -> usize {
     })
 }
 
+/// Talks with a model for three turns; returns how often that allocates.
+fn talk(pool: &Pool) -> usize {
+    let mut model = Tiny::new(&Shape::SMALL);
+    model.token(310, "<|im_start|>", true).token(311, "<|im_end|>", true);
+    let file = model.bytes();
+    let gguf = Gguf::parse(&file, file.len() as u64).unwrap();
+    let files = [Part { gguf, bytes: &file }];
+    let parts = Parts::new(&files).unwrap();
+    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 200, batch: 16, drafts: 3 });
+    let sizes = Sizes::of(parts.meta()).unwrap();
+    let mut plan = MemoryPlan::new();
+    Engine::plan(&mut plan, &config, &options).unwrap();
+    Tables::lay_out(&mut plan, &sizes).unwrap();
+    sample::lay_out(&mut plan, config.vocab, 0, 64).map(drop).unwrap();
+    Lookup::lay_out(&mut plan, 200).unwrap();
+    SessionMemory::lay_out(&mut plan, 200).map(drop).unwrap();
+    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
+    let mut arena = Arena::new(&mut memory);
+    let engine = Engine::load(&parts, &options, kernels(), &mut arena).unwrap();
+    let tokenizer = Tokenizer::build(parts.meta(), Tables::lay_out(&mut arena, &sizes).unwrap()).unwrap();
+    let room = sample::lay_out(&mut arena, config.vocab, 0, 64).unwrap();
+    let sampler = Sampler::new(room, &Params { temperature: 1.5, ..Params::default() }, &[]).unwrap();
+    let lookup = Lookup::lay_out(&mut arena, 200).unwrap();
+    let memory = SessionMemory::lay_out(&mut arena, 200).unwrap();
+    let (clock, mut page) = (MonotonicClock::new(), Page::new());
+    allocations(|| {
+        let mut session = Session::new(engine, tokenizer, Generator::new(sampler, Some(lookup)), memory);
+        for turn in 1..4 {
+            let turns =
+                [Turn::System("be brief"), Turn::User("one two"), Turn::Assistant("ok"), Turn::User("and?")];
+            let turns = &turns[..turn + 1];
+            session.prompt(pool, &Style::ChatMl, &[], &turns, &mut |_, _| true).unwrap();
+            for _ in 0..20 {
+                if session.next(pool, &clock, None, &mut page).unwrap() == Said::Full {
+                    break;
+                }
+            }
+        }
+        let long = [Turn::User(core::str::from_utf8(&[b'x'; 2000]).unwrap())];
+        session.prompt(pool, &Style::ChatMl, &[], &&long[..], &mut |_, _| true).unwrap_err();
+    })
+}
+
 /// A model whose answers are written down; text that begins with `{` calls the
 /// tool.
 struct Script<'s> {
@@ -347,49 +390,6 @@ fn run_an_agent() -> usize {
     })
 }
 
-/// Talks with a model for three turns; returns how often that allocates.
-fn talk(pool: &Pool) -> usize {
-    let mut model = Tiny::new(&Shape::SMALL);
-    model.token(310, "<|im_start|>", true).token(311, "<|im_end|>", true);
-    let file = model.bytes();
-    let gguf = Gguf::parse(&file, file.len() as u64).unwrap();
-    let files = [Part { gguf, bytes: &file }];
-    let parts = Parts::new(&files).unwrap();
-    let (config, options) = (Config::read(&parts).unwrap(), Options { context: 200, batch: 16, drafts: 3 });
-    let sizes = Sizes::of(parts.meta()).unwrap();
-    let mut plan = MemoryPlan::new();
-    Engine::plan(&mut plan, &config, &options).unwrap();
-    Tables::lay_out(&mut plan, &sizes).unwrap();
-    sample::lay_out(&mut plan, config.vocab, 0, 64).map(drop).unwrap();
-    Lookup::lay_out(&mut plan, 200).unwrap();
-    SessionMemory::lay_out(&mut plan, 200).map(drop).unwrap();
-    let mut memory = vec![0xa5; plan.total() as usize + ALIGN];
-    let mut arena = Arena::new(&mut memory);
-    let engine = Engine::load(&parts, &options, kernels(), &mut arena).unwrap();
-    let tokenizer = Tokenizer::build(parts.meta(), Tables::lay_out(&mut arena, &sizes).unwrap()).unwrap();
-    let room = sample::lay_out(&mut arena, config.vocab, 0, 64).unwrap();
-    let sampler = Sampler::new(room, &Params { temperature: 1.5, ..Params::default() }, &[]).unwrap();
-    let lookup = Lookup::lay_out(&mut arena, 200).unwrap();
-    let memory = SessionMemory::lay_out(&mut arena, 200).unwrap();
-    let (clock, mut page) = (MonotonicClock::new(), Page::new());
-    allocations(|| {
-        let mut session = Session::new(engine, tokenizer, Generator::new(sampler, Some(lookup)), memory);
-        for turn in 1..4 {
-            let turns =
-                [Turn::System("be brief"), Turn::User("one two"), Turn::Assistant("ok"), Turn::User("and?")];
-            let turns = &turns[..turn + 1];
-            session.prompt(pool, &Style::ChatMl, &[], &turns, &mut |_, _| true).unwrap();
-            for _ in 0..20 {
-                if session.next(pool, &clock, None, &mut page).unwrap() == Said::Full {
-                    break;
-                }
-            }
-        }
-        let long = [Turn::User(core::str::from_utf8(&[b'x'; 2000]).unwrap())];
-        session.prompt(pool, &Style::ChatMl, &[], &&long[..], &mut |_, _| true).unwrap_err();
-    })
-}
-
 #[test]
 fn nothing_is_allocated_after_load() {
     assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1, "allocations are seen");
@@ -402,6 +402,6 @@ fn nothing_is_allocated_after_load() {
         assert_eq!(run(&shape, &pool), 0, "{arch} {format:?}");
     }
     assert_eq!(call_a_tool(&pool), 0, "grammars");
-    assert_eq!(run_an_agent(), 0, "agents");
     assert_eq!(talk(&pool), 0, "conversations");
+    assert_eq!(run_an_agent(), 0, "agents");
 }

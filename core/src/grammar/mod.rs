@@ -207,16 +207,16 @@ impl<'a> Grammar<'a> {
         schema::compile(schema, options, memory, scratch)
     }
 
-    /// White space of its texts.
-    pub fn spacing(&self) -> Spacing {
-        self.t.spacing
-    }
-
     /// Copies the grammar into memory of `space`, exactly as much as it needs.
     /// Over a [`MemoryPlan`](crate::plan::MemoryPlan) it says how much that is,
     /// and what it gives is empty.
     pub fn copy_to<'b, S: Space<'b>>(&self, space: &mut S) -> Result<Grammar<'b>, ArenaFull> {
         Ok(Grammar { t: self.t.copy_to(space)?, wrapped: self.wrapped })
+    }
+
+    /// White space of its texts.
+    pub fn spacing(&self) -> Spacing {
+        self.t.spacing
     }
 
     /// Bytes of the shortest text.
