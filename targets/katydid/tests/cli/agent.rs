@@ -156,6 +156,50 @@ fn a_model_may_answer_in_words() {
     fails(katydid(place.args(&model)).arg("--no-stdin"), "requests come from nowhere");
 }
 
+/// The calls of an answer run at once; and a model that only ever calls tools
+/// gets an end.
+#[test]
+fn calls_of_an_answer_run_at_once() {
+    let mut model = Tiny::new(&SHAPE);
+    control(&mut model);
+    // A line end, and what ends a call, are followed by a call.
+    model.parrot(&SHAPE, |id| (id == 13 || id == 3 + u32::from(b'>')).then_some(394));
+    let model = model.save(folder(), "agent_calls.gguf").to_str().unwrap().to_owned();
+    let nap = "[agent]\nmax_steps = 1\nmax_tokens = 150\n[audit]\nfile = \"audit.jsonl\"\n\
+        [[tool]]\nname = \"nap\"\ndescription = \"Sleeps.\"\npolicy = \"auto\"\nexec = { argv = [\"sleep\", \"1\"] }";
+    let place = Place::new("calls", nap);
+    let output = katydid(place.args(&model)).args(["-t", "0", "-p", "sleep\nwell"]).output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(
+        text(&output.stdout),
+        "error: no answer within the steps allowed: allow more, or ask for less\n"
+    );
+    let audit = place.audit();
+    assert!(audit.len() >= 2 && audit.iter().all(|l| l["step"] == 1 && l["ok"] == true), "{err}");
+    let begun = |l: &Value| {
+        let seconds: f64 = l["time"].as_str().unwrap()[17..23].parse().unwrap();
+        seconds - l["micros"].as_f64().unwrap() / 1e6
+    };
+    let (first, second) = (begun(&audit[0]), begun(&audit[1]));
+    let apart = (first - second).abs();
+    assert!(apart.min(60.0 - apart) < 0.8, "{audit:?}");
+}
+
+/// Requests by the clock, and an end by signal.
+#[test]
+fn the_clock_asks() {
+    let clock = "[[interval]]\nevery = \"1s\"\nprompt = \"now?\"\n";
+    let place = Place::new("clock", &format!("{REQUIRED}{clock}{TOOLS}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_katydid"));
+    command.args(place.args(&random())).arg("--no-stdin").stdin(Stdio::null());
+    let agent = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = place.folder.join("audit.jsonl");
+    until("two requests", || std::fs::read_to_string(&log).ok().filter(|t| t.lines().count() >= 2));
+    kill(Pid::from_raw(agent.id() as i32), Signal::SIGINT).unwrap();
+    let output = agent.wait_with_output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
+}
+
 #[test]
 fn files_of_tools_are_checked() {
     let place = Place::new("check", &format!("{REQUIRED}{TOOLS}"));
@@ -327,6 +371,8 @@ impl Running {
         });
         let running = Self { child, said };
         running.connected(1);
+        // Until the broker knows what it listens to.
+        std::thread::sleep(Duration::from_millis(300));
         running
     }
 

@@ -116,9 +116,15 @@ fn serve(args: &Args) -> Result<()> {
     let options =
         Options { dry_run: args.dry_run, gpio_fake: args.gpio_fake.clone(), notice: Arc::clone(&notice) };
     let toolbox = Toolbox::new(config, &options)?;
+    let (output, gone) = Output::new();
+    let terminal = Terminal::open();
+    let lines = lines(args, &terminal);
+    let people = lines.is_some() && std::io::stdin().is_terminal() && !quiet;
+    // Requests that come while the model is loaded wait.
+    let inputs = Inputs::start(toolbox.config(), toolbox.link().cloned(), lines, Box::new(output), &notice);
+    let inputs = inputs.map_err(|e| anyhow!(e))?;
     let specs = toolbox.specs();
-    let biases = args.sampling.logit_bias.len();
-    let needs = needs_of(toolbox.config(), &specs, &params, biases)?;
+    let needs = needs_of(toolbox.config(), &specs, &params, args.sampling.logit_bias.len())?;
     let spinner = report::spinner(&format!("loading {}", args.model.model.display()), quiet);
     with_model(&args.model, Wanted::Usual, needs, |mut model| {
         let log = model.log.take().ok_or_else(|| anyhow!("no log was planned"))?;
@@ -132,18 +138,15 @@ fn serve(args: &Args) -> Result<()> {
             any: grammar(syntax, &specs, false, &mut any)?,
             first: first_call(toolbox.config(), syntax, &specs, &mut first)?,
         };
-        let terminal = Terminal::open();
         let mut server = Server::new(talker, log, &specs, &toolbox, grammars, &terminal, quiet)?;
         server.warm()?;
-        let (output, gone) = Output::new();
-        let lines = lines(args, &terminal);
-        let people = lines.is_some() && args.prompt.is_none() && std::io::stdin().is_terminal();
-        if people && !quiet {
+        if people {
             report::say("Type a request; Ctrl-D ends.");
         }
-        let link = toolbox.link().cloned();
-        let inputs = Inputs::start(toolbox.config(), link, lines, Box::new(output), &notice);
-        server.serve(inputs.map_err(|e| anyhow!(e))?, &gone);
+        match &args.prompt {
+            Some(text) => server.serve_one(&inputs, text),
+            None => server.serve(inputs, &gone),
+        }
         Ok(())
     })
 }
@@ -166,12 +169,12 @@ fn first_call<'h>(
 
 /// Where lines come from.
 fn lines(args: &Args, terminal: &Terminal) -> Option<Box<dyn Read + Send>> {
-    match &args.prompt {
-        // A request is one line, whatever is in it.
-        Some(text) => Some(Box::new(std::io::Cursor::new(text.replace(['\n', '\r'], " ").into_bytes()))),
-        None if args.no_stdin => None,
-        None if std::io::stdin().is_terminal() => Some(Box::new(Lines::new(terminal))),
-        None => Some(Box::new(std::io::stdin())),
+    if args.no_stdin || args.prompt.is_some() {
+        return None;
+    }
+    match std::io::stdin().is_terminal() {
+        true => Some(Box::new(Lines::new(terminal))),
+        false => Some(Box::new(std::io::stdin())),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use katydid_agent::config::Calls;
-use katydid_agent::inputs::{Inputs, Next, Request};
+use katydid_agent::inputs::{Inputs, Next, ReplyTo, Request};
 use katydid_agent::toolbox::{At, Toolbox};
 use katydid_core::agent::{Agent, Bounds, End, Log, MOST_CALLS, Outcome, Step};
 use katydid_core::chat::{Call, ToolSpec};
@@ -88,6 +88,9 @@ impl<'s, 'r, 'a> Server<'s, 'r, 'a> {
         let Some(read) = self.talker.read(&talk, self.agent.tools(), self.quiet)? else {
             bail!("the system text and the tools alone fill the context of {context} tokens: raise -c");
         };
+        if interrupt::asked() {
+            return Ok(());
+        }
         self.note(format_args!(
             "katydid: system text and {} tools: {} of {context} tokens, read in {:.1} s and kept",
             self.agent.tools().len(),
@@ -103,13 +106,28 @@ impl<'s, 'r, 'a> Server<'s, 'r, 'a> {
         // reader is gone.
         let config = self.toolbox.config();
         let alone = config.mqtt.is_none() && config.intervals.is_empty();
-        while !interrupt::asked() && !(alone && gone.load(Ordering::Relaxed)) {
+        while !interrupt::asked() {
+            if alone && gone.load(Ordering::Relaxed) {
+                break;
+            }
             match inputs.next(LOOK) {
                 Next::Request(request) => self.request(&inputs, &request),
                 Next::Nothing => {}
                 Next::End => break,
             }
         }
+        self.leave();
+    }
+
+    /// Answers one request.
+    pub(super) fn serve_one(&mut self, inputs: &Inputs, text: &str) {
+        let request = Request { id: "1".into(), text: text.into(), reply: ReplyTo::Output };
+        self.request(inputs, &request);
+        self.leave();
+    }
+
+    /// Lets what is still to be sent leave.
+    fn leave(&self) {
         if let Some(link) = self.toolbox.link() {
             let lost = link.flush(GOOD_BYE);
             if lost > 0 {
