@@ -95,23 +95,7 @@ fn serve(args: &Args) -> Result<()> {
             report::say(format_args!("katydid: {text}"));
         }
     });
-    let mut config = Config::load(&args.tools)?;
-    config.warnings.iter().for_each(|w| notice(&format!("{}: {w}", args.tools.display())));
-    if args.prompt.is_some() {
-        // One request, and no others.
-        config.intervals.clear();
-        config.mqtt.iter_mut().for_each(|m| m.broker.subscribe.clear());
-    }
-    let listens = config.mqtt.as_ref().is_some_and(|m| !m.broker.subscribe.is_empty());
-    if args.no_stdin && args.prompt.is_none() && !listens && config.intervals.is_empty() {
-        bail!(
-            "{}: with --no-stdin requests come from nowhere: add subscribe to [mqtt], or an [[interval]]",
-            args.tools.display()
-        );
-    }
-    if let Some(folder) = args.gpio_fake.as_ref().filter(|f| !f.is_dir()) {
-        bail!("--gpio-fake {}: there is no such folder", folder.display());
-    }
+    let config = config_of(args, &notice)?;
     interrupt::catch();
     let options =
         Options { dry_run: args.dry_run, gpio_fake: args.gpio_fake.clone(), notice: Arc::clone(&notice) };
@@ -149,6 +133,28 @@ fn serve(args: &Args) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The file of tools, as this run takes it.
+fn config_of(args: &Args, notice: &Notice) -> Result<Config> {
+    let mut config = Config::load(&args.tools)?;
+    config.warnings.iter().for_each(|w| notice(&format!("{}: {w}", args.tools.display())));
+    if args.prompt.is_some() {
+        // One request, and no others.
+        config.intervals.clear();
+        config.mqtt.iter_mut().for_each(|m| m.broker.subscribe.clear());
+    }
+    let listens = config.mqtt.as_ref().is_some_and(|m| !m.broker.subscribe.is_empty());
+    if args.no_stdin && args.prompt.is_none() && !listens && config.intervals.is_empty() {
+        bail!(
+            "{}: with --no-stdin requests come from nowhere: add subscribe to [mqtt], or an [[interval]]",
+            args.tools.display()
+        );
+    }
+    if let Some(folder) = args.gpio_fake.as_ref().filter(|f| !f.is_dir()) {
+        bail!("--gpio-fake {}: there is no such folder", folder.display());
+    }
+    Ok(config)
 }
 
 /// The grammar of calls that must come, where they must.

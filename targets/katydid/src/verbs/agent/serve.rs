@@ -92,7 +92,7 @@ impl<'s, 'r, 'a> Server<'s, 'r, 'a> {
             return Ok(());
         }
         self.note(format_args!(
-            "katydid: system text and {} tools: {} of {context} tokens, read in {:.1} s and kept",
+            "katydid: system text and tools ({}): {} of {context} tokens, read in {:.1} s and kept",
             self.agent.tools().len(),
             read.evaluated,
             start.elapsed().as_secs_f64()
