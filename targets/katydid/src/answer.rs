@@ -65,8 +65,8 @@ impl Job<'_> {
             text: true,
             generate: Some(generate),
             grammar: self.grammar.as_ref().map(size).transpose()?,
-            session: false,
             sum: self.cache.is_some(),
+            ..Needs::default()
         };
         interrupt::catch();
         let spinner = report::spinner(&format!("loading {}", self.model.model.display()), self.quiet);

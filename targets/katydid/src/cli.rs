@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::verbs::{bench, chat, eval, inspect, picolm, quantize, run, tokenize};
+use crate::verbs::{agent, bench, chat, eval, inspect, picolm, quantize, run, tokenize};
 
 /// LLM inference for boards that fit in a hand.
 #[derive(Parser)]
@@ -22,6 +22,8 @@ pub(crate) enum Verb {
     Run(run::Args),
     /// Talk with a model
     Chat(chat::Args),
+    /// Answer requests with tools: katydid agent MODEL.gguf --tools tools.toml
+    Agent(Agent),
     /// Show what a model file holds and the memory it will take
     Inspect(inspect::Args),
     /// Turn text into token ids, or ids into text
@@ -44,7 +46,15 @@ pub(crate) fn parse() -> Verb {
     if args.get(1).is_some_and(|first| is_model(first)) {
         args.insert(1, "picolm".into());
     }
+    if args.get(1).is_some_and(|verb| verb == "agent") && args.get(2).is_some_and(|a| !is_of_agent(a)) {
+        args.insert(2, "run".into());
+    }
     Cli::parse_from(args).verb
+}
+
+/// Whether an argument says what an agent is to do other than to run.
+fn is_of_agent(argument: &std::ffi::OsStr) -> bool {
+    ["run", "check", "install", "help", "-h", "--help"].iter().any(|&word| argument == word)
 }
 
 /// Whether an argument names a file, and no verb.
@@ -53,6 +63,12 @@ fn is_model(first: &std::ffi::OsStr) -> bool {
     let verb = || first.to_str().is_some_and(|name| Cli::command().find_subcommand(name).is_some());
     let path = || bytes.contains(&b'/') || bytes.ends_with(b".gguf") || std::path::Path::new(first).is_file();
     !bytes.starts_with(b"-") && path() && !verb()
+}
+
+#[derive(Args)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) what: agent::What,
 }
 
 #[derive(Args)]

@@ -9,7 +9,8 @@ use katydid_core::grammar::{
     TrieMemory, TrieSizes, Why,
 };
 use katydid_core::plan::{MemoryPlan, Part};
-use katydid_core::text::{Sizes, Tokenizer};
+use katydid_core::sample::Constraint;
+use katydid_core::text::{Sizes, Tokenizer, scratch_len};
 
 /// What any JSON answer keeps to.
 pub(crate) const JSON: &str = r#"{"type":["object","array"]}"#;
@@ -144,4 +145,51 @@ impl Constraints<'_> {
         let matcher = Matcher::new(grammar, stacks).ok_or_else(|| anyhow!("no room for the grammar"))?;
         Ok(Constrained::new(matcher, self.trie, self.tokenizer, masks))
     }
+}
+
+/// A text that begins with given tokens and then keeps to a grammar, which is
+/// told of them.
+pub(crate) struct Begun<'c, 'a> {
+    /// What is still to come of them, the next one last.
+    pub(crate) first: &'c mut Vec<u32>,
+    pub(crate) rest: &'c mut Constrained<'a>,
+}
+
+impl Constraint for Begun<'_, '_> {
+    fn allows(&mut self, id: u32) -> bool {
+        self.first.last().map_or_else(|| self.rest.allows(id), |&first| id == first)
+    }
+
+    fn forbid(&mut self, logits: &mut [f32]) {
+        let Some(&first) = self.first.last() else { return self.rest.forbid(logits) };
+        for (id, logit) in logits.iter_mut().enumerate() {
+            if id != first as usize {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
+    fn accept(&mut self, id: u32) {
+        self.first.pop();
+        self.rest.accept(id);
+    }
+
+    fn forced(&mut self, out: &mut [u32]) -> usize {
+        if self.first.is_empty() {
+            return self.rest.forced(out);
+        }
+        out.iter_mut().zip(self.first.iter().rev()).map(|(slot, &id)| *slot = id).count()
+    }
+}
+
+/// Tokens that say `text` within an answer; as a control token where there is
+/// one.
+pub(crate) fn spell(tokenizer: &Tokenizer<'_>, text: &str) -> Result<Vec<u32>> {
+    if let Some(id) = tokenizer.find(text) {
+        return Ok(vec![id]);
+    }
+    let (mut scratch, mut ids) = (vec![0; scratch_len(text.len())], vec![0; text.len() + 1]);
+    let n = tokenizer.encode_piece(text.as_bytes(), false, &mut scratch, &mut ids)?;
+    ids.truncate(n);
+    Ok(ids)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use katydid_core::agent::Log;
 use katydid_core::arena::{ALIGN, Arena, ArenaFull, Space};
 use katydid_core::chat::SessionMemory;
 use katydid_core::generate::{Generator, Lookup};
@@ -79,6 +80,8 @@ pub(crate) struct Needs {
     pub(crate) grammar: Option<usize>,
     /// A conversation. Needs the text half, and what generating takes.
     pub(crate) session: bool,
+    /// Bytes of a log of turns, beside those that the context may fill.
+    pub(crate) log: Option<usize>,
     /// What tells the model from others.
     pub(crate) sum: bool,
 }
@@ -108,6 +111,8 @@ pub(crate) struct Loaded<'a> {
     constraints: Option<Constraints<'a>>,
     /// The memory of a verb that asked for a session.
     pub(crate) session: Option<SessionMemory<'a>>,
+    /// The log of a verb that asked for one.
+    pub(crate) log: Option<Log<'a>>,
     /// Tells the model from others, for a verb that asked for it.
     pub(crate) sum: u64,
     /// The model's own chat template, where it has one.
@@ -161,6 +166,9 @@ pub(crate) fn plan(
     if needs.session {
         SessionMemory::lay_out(&mut plan, options.context)?;
     }
+    if let Some(more) = needs.log {
+        log(&mut plan, options, more)?;
+    }
     Ok(plan)
 }
 
@@ -174,6 +182,15 @@ fn generator<'a, S: Space<'a>>(
     let text = if options.drafts > 0 { options.context } else { 0 };
     Ok((sample::lay_out(space, config.vocab, g.biases, g.last_n)?, Lookup::lay_out(space, text)?))
 }
+
+/// Takes a log of turns that has `more` bytes than the context may fill.
+fn log<'a, S: Space<'a>>(space: &mut S, options: &Options, more: usize) -> Result<Log<'a>, ArenaFull> {
+    // Calls are told apart within a conversation only, so any seed does.
+    Log::lay_out(space, options.context.saturating_mul(BYTES_PER_TOKEN).saturating_add(more), 1)
+}
+
+/// More than tokens have on average.
+const BYTES_PER_TOKEN: usize = 16;
 
 /// How large a context to take where the user does not say.
 #[derive(Clone, Copy)]
@@ -261,9 +278,13 @@ fn load<'a>(parts: &Parts<'a>, options: &Options, needs: Needs, arena: &mut Aren
         true => Some(SessionMemory::lay_out(arena, options.context)?),
         false => None,
     };
+    let log = match needs.log {
+        Some(more) => Some(log(arena, options, more)?),
+        None => None,
+    };
     let template = parts.meta().str("tokenizer.chat_template").ok().flatten();
     let arena = arena.used() as u64;
-    Ok(Loaded { engine, tokenizer, generator, constraints, session, template, sum: 0, arena })
+    Ok(Loaded { engine, tokenizer, generator, constraints, session, log, template, sum: 0, arena })
 }
 
 /// Stacks of the threads that a pool of `threads` starts: beside the arena, but

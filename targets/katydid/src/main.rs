@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         cli::Verb::Picolm(a) => verbs::picolm::run(&a),
         cli::Verb::Run(a) => verbs::run::run(&a),
         cli::Verb::Chat(a) => verbs::chat::run(&a),
+        cli::Verb::Agent(a) => verbs::agent::run(&a.what),
         cli::Verb::Inspect(a) => verbs::inspect::run(&a),
         cli::Verb::Tokenize(a) => verbs::tokenize::run(&a),
         cli::Verb::Eval(a) => verbs::eval::run(&a.what),

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use katydid_core::chat::{Broken, CallSyntax, Part, Prompted, Said, Session, SessionError, Template, parse};
+use katydid_core::chat::{
+    Broken, CallSyntax, Part, Prompted, Said, Session, SessionError, Template, ToolSpec, Turns, parse,
+};
 use katydid_core::generate::MOST_DRAFTS;
 use katydid_core::grammar::tools::Tool;
 use katydid_core::grammar::{Constrained, Grammar, Options};
@@ -13,8 +15,7 @@ use katydid_core::sample::{Constraint, Params};
 use katydid_linux::MonotonicClock;
 
 use crate::chat_template::ChatTemplate;
-use crate::conversation::{Conversation, Tools};
-use crate::grammar::{Constraints, compile, schema_of_calls, size};
+use crate::grammar::{Begun, Constraints, compile, schema_of_calls, size, spell};
 use crate::loaded::{Generation, Loaded, Needs};
 use crate::stops::Stops;
 use crate::{interrupt, report};
@@ -24,31 +25,33 @@ const MOST_CALLS: u16 = 8;
 
 /// What talking needs of a model, with room for calls of `tools` and at least so
 /// many bytes of grammar.
-pub(crate) fn needs(params: &Params, biases: usize, tools: &Tools, least: usize) -> Result<Needs> {
+pub(crate) fn needs(params: &Params, biases: usize, tools: &[ToolSpec<'_>], least: usize) -> Result<Needs> {
     let mut most = least;
     for syntax in [CallSyntax::Hermes, CallSyntax::Llama3, CallSyntax::Mistral, CallSyntax::Json] {
         let mut heap = Vec::new();
-        most = most.max(grammar(syntax, tools, &mut heap)?.as_ref().map(size).transpose()?.unwrap_or(0));
+        most =
+            most.max(grammar(syntax, tools, false, &mut heap)?.as_ref().map(size).transpose()?.unwrap_or(0));
     }
     Ok(Needs {
         text: true,
         generate: Some(Generation { last_n: params.repeat_last_n, biases, drafts: MOST_DRAFTS }),
         grammar: Some(most).filter(|&n| n > 0),
         session: true,
-        sum: false,
+        ..Needs::default()
     })
 }
 
-/// The grammar of calls of `tools` in free text; `None` where there are none or
-/// calls are no JSON.
+/// The grammar of calls of `tools` in free text, which ends with the first of
+/// them where `once`; `None` where there are none or calls are no JSON.
 pub(crate) fn grammar<'h>(
     syntax: CallSyntax,
-    tools: &Tools,
+    tools: &[ToolSpec<'_>],
+    once: bool,
     heap: &'h mut Vec<u8>,
 ) -> Result<Option<Grammar<'h>>> {
-    let Some(calls) = syntax.grammar(MOST_CALLS).filter(|_| !tools.is_empty()) else { return Ok(None) };
-    let specs = tools.specs();
-    let list: Vec<_> = specs.iter().map(|s| Tool { name: s.name, parameters: s.parameters }).collect();
+    let Some(mut calls) = syntax.grammar(MOST_CALLS).filter(|_| !tools.is_empty()) else { return Ok(None) };
+    calls.again &= !once;
+    let list: Vec<_> = tools.iter().map(|s| Tool { name: s.name, parameters: s.parameters }).collect();
     let schema = schema_of_calls(&list, calls.form)?;
     let options = Options { wrap: Some(calls.wrap()), ..Options::default() };
     Ok(Some(compile(&schema, &options, heap)?))
@@ -61,6 +64,23 @@ pub(crate) struct Talk<'r, 'a> {
     constraints: Option<Constraints<'a>>,
     workers: &'r dyn Workers,
     clock: MonotonicClock,
+}
+
+/// How to answer.
+#[derive(Clone, Copy)]
+pub(crate) struct How<'g> {
+    /// What calls keep to, where tools may be called.
+    pub(crate) grammar: Option<&'g Grammar<'g>>,
+    /// Begins with a call.
+    pub(crate) call_first: bool,
+    /// Ends where a call would begin.
+    pub(crate) no_calls: bool,
+    /// A call that is cut gets the shortest end that it can have.
+    pub(crate) close: bool,
+    /// Most tokens.
+    pub(crate) n: usize,
+    /// No progress.
+    pub(crate) quiet: bool,
 }
 
 /// What ended an answer.
@@ -110,35 +130,43 @@ impl<'r, 'a> Talk<'r, 'a> {
         Ok(Self { session, template, constraints, workers, clock: MonotonicClock::new() })
     }
 
-    /// Answers with at most `n` tokens. Text goes to `show` as it comes, up to
-    /// where calls begin. `None` where there is no room for an answer.
-    pub(crate) fn answer(
+    /// Reads a conversation. `None` where there is no room for an answer.
+    pub(crate) fn read(
         &mut self,
-        talk: &Conversation,
-        tools: &Tools,
-        grammar: Option<&Grammar<'_>>,
-        n: usize,
+        talk: &dyn Turns,
+        tools: &[ToolSpec<'_>],
         quiet: bool,
-        show: &mut dyn FnMut(&str) -> Result<()>,
-    ) -> Result<Option<Answer>> {
-        let (start, specs) = (Instant::now(), tools.specs());
+    ) -> Result<Option<Prompted>> {
         let bar = report::bar("reading", 0, quiet);
-        let read = self.session.prompt(self.workers, &self.template, &specs, talk, &mut |done, all| {
+        let read = self.session.prompt(self.workers, &self.template, tools, talk, &mut |done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
             !interrupt::asked()
         });
         bar.finish_and_clear();
-        let prompted = match read {
-            Ok(prompted) => prompted,
-            Err(SessionError::Full { .. }) => return Ok(None),
-            Err(SessionError::Eval(EvalError::Stopped { .. })) => Prompted::default(),
+        match read {
+            Ok(prompted) => Ok(Some(prompted)),
+            Err(SessionError::Full { .. }) => Ok(None),
+            Err(SessionError::Eval(EvalError::Stopped { .. })) => Ok(Some(Prompted::default())),
             Err(SessionError::Template(e)) => match self.template.explain() {
                 Some(why) => bail!("{e}: {why}"),
                 None => bail!("{e}"),
             },
-            Err(e) => return Err(e.into()),
-        };
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Answers. Text goes to `show` as it comes, up to where calls begin. `None`
+    /// where there is no room for an answer.
+    pub(crate) fn answer(
+        &mut self,
+        talk: &dyn Turns,
+        tools: &[ToolSpec<'_>],
+        how: &How<'_>,
+        show: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<Option<Answer>> {
+        let start = Instant::now();
+        let Some(prompted) = self.read(talk, tools, how.quiet)? else { return Ok(None) };
         let mut answer = Answer {
             text: String::new(),
             end: End::Interrupted,
@@ -147,7 +175,7 @@ impl<'r, 'a> Talk<'r, 'a> {
             reading: start.elapsed(),
             saying: Duration::ZERO,
         };
-        self.say(&mut answer, grammar, n, show)?;
+        self.say(&mut answer, how, show)?;
         answer.saying = start.elapsed() - answer.reading;
         Ok(Some(answer))
     }
@@ -155,17 +183,22 @@ impl<'r, 'a> Talk<'r, 'a> {
     fn say(
         &mut self,
         answer: &mut Answer,
-        grammar: Option<&Grammar<'_>>,
-        n: usize,
+        how: &How<'_>,
         show: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<()> {
-        let mut constraint: Option<Constrained<'_>> = match (&mut self.constraints, grammar) {
+        let mut constraint: Option<Constrained<'_>> = match (&mut self.constraints, how.grammar) {
             (Some(room), Some(grammar)) => Some(room.of(grammar)?),
             _ => None,
         };
-        let ends = self.template.stops(self.session.tokenizer());
-        let (mut stops, mut text) = (Stops::new(&ends), String::new());
         let trigger = self.template.syntax().grammar(MOST_CALLS).map(|g| [g.trigger.text]);
+        let mut ends = self.template.stops(self.session.tokenizer());
+        ends.extend(trigger.iter().flatten().filter(|_| how.no_calls));
+        let (mut stops, mut text) = (Stops::new(&ends), String::new());
+        let mut first = match &trigger {
+            Some([text]) if how.call_first => spell(self.session.tokenizer(), text)?,
+            _ => Vec::new(),
+        };
+        first.reverse();
         // Calls are for programs: nothing is shown from where they begin.
         let calls: &[&str] = if constraint.is_some() { trigger.as_ref().map_or(&[], |t| t) } else { &[] };
         let (mut shown, mut called) = (Stops::new(calls), false);
@@ -176,11 +209,12 @@ impl<'r, 'a> Talk<'r, 'a> {
             if constraint.as_ref().is_some_and(Constrained::is_complete) {
                 break End::Model;
             }
-            if answer.generated == n {
+            if answer.generated == how.n {
                 break End::Length;
             }
             text.clear();
-            let within = constraint.as_mut().map(|c| c as &mut dyn Constraint);
+            let mut within = constraint.as_mut().map(|c| Begun { first: &mut first, rest: c });
+            let within = within.as_mut().map(|c| c as &mut dyn Constraint);
             let said = self.session.next(self.workers, &self.clock, within, &mut text)?;
             let free = constraint.as_mut().is_none_or(|c| c.matcher().is_free());
             let (new, stopped) = stops.push(&text, free);
@@ -198,7 +232,7 @@ impl<'r, 'a> Talk<'r, 'a> {
             }
         };
         text.clear();
-        close(&mut self.session, constraint, &mut text)?;
+        close(&mut self.session, constraint.filter(|_| how.close), &mut text)?;
         self.session.end(&mut text)?;
         let rest = format!("{}{text}", stops.held());
         answer.text.push_str(&rest);
@@ -212,11 +246,8 @@ impl<'r, 'a> Talk<'r, 'a> {
         Ok(())
     }
 
-    /// The pieces of an answer.
-    pub(crate) fn pieces(&self, text: &str, tools: &Tools) -> Vec<Piece> {
-        if tools.is_empty() {
-            return vec![Piece::Text(text.trim().to_owned())];
-        }
+    /// The pieces of an answer that may call tools.
+    pub(crate) fn pieces(&self, text: &str) -> Vec<Piece> {
         let mut room = vec![0; 6 * text.len()];
         let piece = |part: Part<'_>| match part {
             Part::Text(text) => Some(Piece::Text(text.to_owned())),

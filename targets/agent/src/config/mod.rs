@@ -71,11 +71,24 @@ impl Policy {
     }
 }
 
+/// Whether the model must call tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Calls {
+    /// When it wants to.
+    #[default]
+    Optional,
+    /// First of all in each request: small models seldom do it by themselves.
+    Required,
+}
+
 /// Limits of the agent, and what it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     /// What the model is to be.
     pub system: String,
+    /// Whether it must call tools.
+    pub calls: Calls,
     /// Most times that the model is asked for one request.
     pub max_steps: u32,
     /// Most tools that run at once.
@@ -213,6 +226,10 @@ impl Config {
         let specs = config.specs();
         if !specs.is_empty() {
             limits_of_calls(&specs).map_err(|e| place.error(None, format!("all tools together: {e}")))?;
+        } else if config.agent.calls == Calls::Required {
+            return Err(
+                place.error(Some(at), "[agent] calls = \"required\": there is no tool to call".into())
+            );
         }
         Ok(config)
     }
@@ -251,6 +268,7 @@ fn agent(raw: raw::Agent, folder: &Path) -> Result<Agent, String> {
     };
     Ok(Agent {
         system,
+        calls: raw.calls.unwrap_or_default(),
         max_steps: within("max_steps", raw.max_steps.unwrap_or(8), 1, 100)?,
         max_parallel: within("max_parallel", raw.max_parallel.unwrap_or(4), 1, 32)?,
         max_tokens: within("max_tokens", raw.max_tokens.unwrap_or(512), 1, 1 << 20)?,

@@ -28,6 +28,7 @@ pub(super) struct Root {
 pub(super) struct Agent {
     pub(super) system: Option<String>,
     pub(super) system_file: Option<PathBuf>,
+    pub(super) calls: Option<super::Calls>,
     pub(super) max_steps: Option<u32>,
     pub(super) max_parallel: Option<usize>,
     pub(super) max_tokens: Option<u32>,

@@ -57,6 +57,8 @@ fn errors_name_line_and_remedy() {
         ("[agent\n", 1, ""),
         ("\n[agent]\nmax_steps = 0", 2, "max_steps = 0: from 1 to 100"),
         ("[agent]\nmax_steps = \"x\"", 2, "invalid type"),
+        ("[agent]\ncalls = \"required\"", 1, "there is no tool to call"),
+        ("[agent]\ncalls = \"always\"", 2, "unknown variant `always`"),
         ("[agent]\nsystem_file = \"none\"", 1, "system_file /srv/agent/none"),
         ("\n\n[[tool]]\nname = \"a b\"\nbuiltin = \"time\"", 4, "tool \"a b\": a name has"),
         ("[[tool]]\nname = \"a\"\nbuiltin = \"clock\"", 3, "unknown variant `clock`"),

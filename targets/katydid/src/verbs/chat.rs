@@ -13,7 +13,7 @@ use super::run::Sampling;
 use crate::conversation::{Conversation, Line, Tools};
 use crate::loaded::{Wanted, with_model};
 use crate::model_args::ModelArgs;
-use crate::talk::{Answer, End, Piece, Talk, grammar, needs};
+use crate::talk::{Answer, End, How, Piece, Talk, grammar, needs};
 use crate::{interrupt, report};
 
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(system) = &args.system {
         talk.set_system(system);
     }
-    let needs = needs(&params, args.sampling.logit_bias.len(), &tools, ROOM)?;
+    let needs = needs(&params, args.sampling.logit_bias.len(), &tools.specs(), ROOM)?;
     interrupt::catch();
     let spinner = report::spinner(&format!("loading {}", args.model.model.display()), args.quiet);
     with_model(&args.model, Wanted::Usual, needs, |model| {
@@ -231,17 +231,23 @@ impl Chat<'_, '_> {
 
     fn answer(&mut self) -> Result<()> {
         interrupt::again();
-        let mut heap = Vec::new();
+        let (mut heap, tools) = (Vec::new(), self.tools.specs());
         let grammar: Option<Grammar<'_>> =
-            grammar(katydid_core::chat::Template::syntax(&self.talker.template), &self.tools, &mut heap)?;
+            grammar(katydid_core::chat::Template::syntax(&self.talker.template), &tools, false, &mut heap)?;
+        let how = How {
+            grammar: grammar.as_ref(),
+            call_first: false,
+            no_calls: false,
+            close: true,
+            n: self.args.n,
+            quiet: self.args.quiet || !self.terminal,
+        };
         let mut out = std::io::stdout().lock();
         let answer = loop {
-            let quiet = self.args.quiet || !self.terminal;
             let mut show = |text: &str| {
                 out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(report::CANNOT_WRITE)
             };
-            let (talk, tools) = (&self.talk, &self.tools);
-            match self.talker.answer(talk, tools, grammar.as_ref(), self.args.n, quiet, &mut show)? {
+            match self.talker.answer(&self.talk, &tools, &how, &mut show)? {
                 Some(answer) => break answer,
                 None if self.talk.forget_oldest() => self.note("(the oldest question is forgotten)"),
                 None => bail!("this is longer than the context: raise -c, /reset, or ask for less"),
@@ -250,7 +256,8 @@ impl Chat<'_, '_> {
         let mut said = String::new();
         let calls_before = self.talk.0.iter().filter(|l| matches!(l, Line::Call { .. })).count();
         let mut calls = Vec::new();
-        for piece in self.talker.pieces(&answer.text, &self.tools) {
+        let plain = || vec![Piece::Text(answer.text.trim().to_owned())];
+        for piece in if tools.is_empty() { plain() } else { self.talker.pieces(&answer.text) } {
             match piece {
                 Piece::Text(text) => said.push_str(&text),
                 Piece::Call { name, arguments } => {

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod eval;

@@ -13,7 +13,7 @@ use crate::conversation::{Conversation, Line, Tools};
 use crate::grammar::{JSON, compile};
 use crate::loaded::{Wanted, with_model};
 use crate::model_args::ModelArgs;
-use crate::talk::{End, Piece, Talk, grammar, needs};
+use crate::talk::{End, How, Piece, Talk, grammar, needs};
 use crate::{interrupt, report};
 use serde_json::{Value, json};
 
@@ -162,12 +162,21 @@ fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
     let talk = Conversation(vec![Line::User(prompt_or_stdin(args.prompt.as_deref())?)]);
     let bias = &args.sampling.logit_bias;
     interrupt::catch();
-    with_model(&args.model, Wanted::Usual, needs(params, bias.len(), tools, 0)?, |model| {
+    let specs = tools.specs();
+    with_model(&args.model, Wanted::Usual, needs(params, bias.len(), &specs, 0)?, |model| {
         let pool = args.model.pool()?;
         let mut talker = Talk::new(model, args.template.as_deref(), params, bias, &pool)?;
         let mut heap = Vec::new();
-        let grammar = grammar(talker.template.syntax(), tools, &mut heap)?;
-        let answer = talker.answer(&talk, tools, grammar.as_ref(), args.n, args.quiet, &mut |_| Ok(()))?;
+        let grammar = grammar(talker.template.syntax(), &specs, false, &mut heap)?;
+        let how = How {
+            grammar: grammar.as_ref(),
+            call_first: false,
+            no_calls: false,
+            close: true,
+            n: args.n,
+            quiet: args.quiet,
+        };
+        let answer = talker.answer(&talk, &specs, &how, &mut |_| Ok(()))?;
         let context = talker.session.engine().context();
         let answer = answer.ok_or_else(|| {
             anyhow!(
@@ -175,7 +184,7 @@ fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
             )
         })?;
         let (mut said, mut calls) = (Vec::new(), Vec::new());
-        for piece in talker.pieces(&answer.text, tools) {
+        for piece in talker.pieces(&answer.text) {
             match piece {
                 Piece::Text(text) => said.push(text),
                 Piece::Call { name, arguments } => calls.push(call_of(&name, &arguments)?),

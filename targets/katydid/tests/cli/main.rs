@@ -1,6 +1,7 @@
 //! The command as its users meet it: arguments, files, pipes, signals, exit
 //! codes, and what goes to stdout and what to stderr.
 
+mod agent;
 mod cache;
 mod chat;
 mod files;
