@@ -70,12 +70,14 @@
 //! # }
 //! ```
 
+mod classes;
 mod constrain;
 mod dfa;
 mod error;
 mod formats;
 mod json;
 mod left;
+mod marks;
 mod mask;
 mod matcher;
 mod number;
