@@ -65,7 +65,8 @@ impl Rule {
     fn judge_all(&self, trie: &Trie<'_>, from: usize, to: usize) -> (u64, u64) {
         let (mut yes, mut no) = ([0u8; TOGETHER], [0u8; TOGETHER]);
         let all = (trie.classes.get(from..to).unwrap_or(&[]), trie.chars.get(from..to).unwrap_or(&[]));
-        if let (Some(classes), Some(chars)) = (all.0.first_chunk::<TOGETHER>(), all.1.first_chunk::<TOGETHER>())
+        if let (Some(classes), Some(chars)) =
+            (all.0.first_chunk::<TOGETHER>(), all.1.first_chunk::<TOGETHER>())
         {
             for i in 0..TOGETHER {
                 let (y, n) = self.judge(classes[i], chars[i]);

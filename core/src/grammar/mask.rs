@@ -162,9 +162,15 @@ impl Walk<'_, '_, '_> {
     /// `plain`, they do not end the string they are in, and need no more than
     /// its automaton, or not even that.
     fn list(&mut self, from: usize, to: usize, plain: bool) {
-        if let Branch::Lexeme(state) = self.branch_at(0, plain) {
-            return self.string(from, to, state);
+        match self.branch_at(0, true) {
+            Branch::Lexeme(state) if plain => return self.string(from, to, state),
+            Branch::Lexeme(state) if !self.inside() => return self.odd(from, to, state),
+            _ => self.each(from, to, plain),
         }
+    }
+
+    /// The same, byte by byte.
+    fn each(&mut self, from: usize, to: usize, plain: bool) {
         let mut i = from;
         while i < to {
             // It begins with what may come: those that do not are passed over.
@@ -229,6 +235,42 @@ impl Walk<'_, '_, '_> {
         }
     }
 
+    /// Whether the first level is within a string in a string.
+    fn inside(&self) -> bool {
+        let f = self.room.threads[usize::from(self.levels[0].from)];
+        self.grammar.t.node(f.node).inside()
+    }
+
+    /// The same for other tokens, of which some end the string.
+    fn odd(&mut self, from: usize, to: usize, state: u16) {
+        let mut states = [NONE; LONGEST + 1];
+        states[0] = state;
+        let (mut i, mut live) = (from, 0);
+        while i < to {
+            let text = self.trie.text(i);
+            live = if i == from { 0 } else { live.min(usize::from(self.trie.shared[i])) };
+            while let Some(&b) = text.get(live) {
+                let next = self.rows.next(self.grammar, states[live], b);
+                if next == NONE || self.grammar.t.state(next).accepts != 0 {
+                    break;
+                }
+                live += 1;
+                states[live] = next;
+            }
+            let end = self.trie.past(i + 1, to, live + 1);
+            if live == text.len() {
+                self.marks.set(i);
+                i += 1;
+            } else {
+                // What begins so ends the string, or may not come at all.
+                if self.rows.next(self.grammar, states[live], text[live]) != NONE {
+                    self.each(i, end, false);
+                }
+                i = end;
+            }
+        }
+    }
+
     /// Judges tokens `from..to`, which share `depth` bytes that lead to `state`.
     fn group(&mut self, from: usize, to: usize, depth: usize, state: u16, rule: &Rule) {
         let (trie, grammar) = (self.trie, self.grammar);
@@ -236,12 +278,15 @@ impl Walk<'_, '_, '_> {
         // For the bytes of the last token looked at: where the automaton stands.
         let mut states = [NONE; LONGEST + 1];
         states[depth] = state;
-        let (mut live, mut last): (usize, &[u8]) = (depth, &[]);
+        let (mut live, mut last) = (depth, usize::MAX);
         self.marks.judge(trie, from..to, rule, |i| {
             let text = trie.text(i);
-            let same = last.iter().zip(text).skip(depth).take_while(|(a, b)| a == b).count() + depth;
-            last = text;
-            live = live.min(same);
+            if live > depth {
+                let same =
+                    if last + 1 == i { usize::from(trie.shared[i]) } else { shared(trie.text(last), text) };
+                live = live.min(same);
+            }
+            last = i;
             while let Some(&b) = text.get(live) {
                 let next = rows.next(grammar, states[live], b);
                 if next == NONE {
@@ -283,6 +328,11 @@ impl Walk<'_, '_, '_> {
         }
         self.grammar.chars_left(&f, depth).map_or(Branch::Each, Branch::Any)
     }
+}
+
+/// Bytes that two texts begin with alike.
+fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// States whose next ones are kept side by side.
