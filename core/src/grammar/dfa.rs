@@ -1,6 +1,7 @@
 //! Automata over bytes, made state by state from machines that know only how
 //! to take a byte.
 
+use super::classes::{self, Runs};
 use super::error::Why;
 use super::program::{Arc, Builder, Dfa, NONE};
 use super::text;
@@ -60,7 +61,15 @@ pub(super) fn build(
     }
     let start = compact(out, states, arcs, maker.work);
     if start.is_some() {
-        assure(out, states, &mut maker.work[..count]);
+        // Places in a character move to the states' present numbers, which are
+        // never higher.
+        let work = &mut maker.work[..count];
+        for i in 0..count {
+            if work[i].moved != u32::MAX {
+                work[work[i].moved as usize - states].slots[1] = work[i].slots[0];
+            }
+        }
+        classes::find(out, states, |i| work[i - states].slots[1] == text::BODY);
     }
     if start.is_none() {
         (out.states.len, out.arcs.len) = (states, arcs);
@@ -113,7 +122,7 @@ impl Maker<'_> {
         let n = (out.arcs.len - first) as u16;
         let accepts = machine.accepts(&key);
         let left = if accepts { 0 } else { u32::MAX };
-        out.states.push(Dfa { first: first as u32, n, accepts: accepts.into(), sure: 0, left })?;
+        out.states.push(Dfa { first: first as u32, n, accepts: accepts.into(), runs: Runs::NONE, left })?;
         Ok(())
     }
 }
@@ -154,57 +163,6 @@ fn measure(out: &mut Builder<'_>, states: usize, arcs: usize, inside: bool) {
 
 /// Any number of plain characters.
 pub(super) const ANY: u8 = u8::MAX;
-
-/// Finds for each state how many plain characters may follow, whichever they
-/// are. The states' places in a character are kept where their slots were.
-fn assure(out: &mut Builder<'_>, states: usize, work: &mut [State]) {
-    let table = &out.arcs.all[..out.arcs.len];
-    let all = &mut out.states.all[..out.states.len];
-    // Places move to the states' present numbers, which are never higher.
-    for i in 0..work.len() {
-        if work[i].moved != u32::MAX {
-            let (at, place) = (work[i].moved as usize, work[i].slots[0]);
-            work[at - states].slots[1] = place;
-            all[at].sure = if place == NONE { 0 } else { ANY };
-        }
-    }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for i in (states..all.len()).rev() {
-            let Dfa { first, n, sure, .. } = all[i];
-            let arcs = &table[first as usize..][..usize::from(n)];
-            let to = |b| {
-                arcs.iter()
-                    .find(|a| a.low <= b && b <= a.high)
-                    .map_or(0, |a| u16::from(all[usize::from(a.to)].sure) + 1)
-            };
-            let least = if sure == 0 { 0 } else { least_after(work[i - states].slots[1], sure, to) };
-            if least < sure {
-                all[i].sure = least;
-                changed = true;
-            }
-        }
-    }
-}
-
-/// The least that any plain byte leaves at a place in a character, and at most
-/// `sure`. `to` tells what a byte leaves, plus one; 0 where it may not come.
-fn least_after(place: u16, sure: u8, to: impl Fn(u8) -> u16) -> u8 {
-    let mut least = u16::from(sure);
-    for b in 0x20..=0xff {
-        match text::step(place, b, true) {
-            text::Step::Within(_) if b != b'\\' => least = least.min(to(b).saturating_sub(1)),
-            // A finite number of characters is never any number.
-            text::Step::Char => match to(b) {
-                256 => {}
-                more => least = least.min(more.min(254)),
-            },
-            _ => {}
-        }
-    }
-    least as u8
-}
 
 /// Drops states from which there is no end, and what leads there. Returns the
 /// first.

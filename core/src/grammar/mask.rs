@@ -1,7 +1,8 @@
 //! Which tokens may come next: sets of tokens, and a small cache of them.
 
 use super::Grammar;
-use super::dfa::ANY;
+use super::classes::class_so_far;
+use super::marks::{ALONE, Marks, Rule};
 use super::matcher::{LONGEST, Matcher};
 use super::program::{Kind, NONE};
 use super::step::{FREE_KEY, Frame, PENDING, Room};
@@ -15,19 +16,21 @@ pub struct MaskMemory<'a> {
     bits: &'a mut [u32],
     keys: &'a mut [u64],
     used: &'a mut [u32],
+    marks: &'a mut [u64],
     rows: &'a mut [[u16; 256]],
     rows_of: &'a mut [[u16; 2]],
 }
 
 impl<'a> MaskMemory<'a> {
     /// Takes room for `masks` masks, at least one, of a bit for each of `vocab`
-    /// tokens, and 33 KB of work space.
+    /// tokens, and work space: 33 KB and another bit for each token.
     pub fn lay_out(space: &mut impl Space<'a>, vocab: usize, masks: usize) -> Result<Self, ArenaFull> {
         let masks = masks.max(1);
         Ok(Self {
             bits: space.take(Part::Grammar, "token masks", vocab.div_ceil(32).saturating_mul(masks))?,
             keys: space.take(Part::Grammar, "mask states", masks)?,
             used: space.take(Part::Grammar, "mask ages", masks)?,
+            marks: space.take(Part::Grammar, "token marks", vocab.div_ceil(64))?,
             rows: space.take(Part::Grammar, "automaton rows", ROWS)?,
             rows_of: space.take(Part::Grammar, "automaton rows, whose", ROWS)?,
         })
@@ -57,7 +60,7 @@ impl<'a> Masks<'a> {
 
     /// The mask of the matcher's state.
     pub(super) fn of(&mut self, matcher: &mut Matcher<'_>, trie: &Trie<'_>) -> &[u32] {
-        let MaskMemory { bits, keys, used, rows, rows_of } = &mut self.memory;
+        let MaskMemory { bits, keys, used, marks, rows, rows_of } = &mut self.memory;
         let words = bits.len() / keys.len().max(1);
         let key = matcher.hash();
         self.clock = self.clock.saturating_add(1);
@@ -70,7 +73,7 @@ impl<'a> Masks<'a> {
         } else {
             self.made = self.made.saturating_add(1);
             rows_of.fill([NONE, 0]);
-            fill(matcher, trie, mask, &mut Rows { next: rows, of: rows_of });
+            fill(matcher, trie, mask, &mut Marks(marks), &mut Rows { next: rows, of: rows_of });
             keys[at] = key;
         }
         used[at] = self.clock;
@@ -89,36 +92,47 @@ struct Level {
 }
 
 /// Sets the bits of the tokens that may come next, and no others.
-fn fill(matcher: &mut Matcher<'_>, trie: &Trie<'_>, mask: &mut [u32], rows: &mut Rows<'_>) {
-    mask.fill(0);
-    let set = |mask: &mut [u32], id: u32| {
-        if let Some(word) = mask.get_mut(id as usize / 32) {
-            *word |= 1 << (id % 32);
-        }
-    };
-    if matcher.is_free() {
-        // Control tokens are the model's own affair while the text is free.
-        mask.fill(u32::MAX);
-        trie.ids.iter().for_each(|&id| {
-            if let Some(word) = mask.get_mut(id as usize / 32) {
-                *word &= !(1 << (id % 32));
-            }
-        });
-    }
-    if matcher.can_end() {
-        trie.ends().iter().for_each(|&id| set(mask, id));
-    }
+fn fill<'m>(
+    matcher: &mut Matcher<'_>,
+    trie: &Trie<'_>,
+    mask: &mut [u32],
+    marks: &mut Marks<'m>,
+    rows: &mut Rows<'m>,
+) {
     let (len, pooled) = matcher.mark();
     let (grammar, mut room) = matcher.room(len, pooled);
     let mut levels = [Level::default(); LONGEST + 1];
-    // What may come is what may come for one thread or another.
-    for thread in 0..len as u16 {
-        levels[0] = Level { from: thread, to: thread + 1, pooled: pooled as u16, chars: 0 };
-        room.len = len;
-        let mut walk =
-            Walk { grammar: &grammar, room: &mut room, trie, levels: &mut levels, rows, floor: len };
-        walk.list(0, trie.plain, true, |id| set(mask, id));
-        walk.list(trie.plain, trie.len(), false, |id| set(mask, id));
+    marks.0.fill(0);
+    // What may come is what may come for one thread or another. Those that take
+    // the most come first, so that the others have less to look at.
+    for strings in [true, false] {
+        for thread in 0..len as u16 {
+            levels[0] = Level { from: thread, to: thread + 1, pooled: pooled as u16, chars: 0 };
+            room.len = len;
+            let mut walk = Walk {
+                grammar: &grammar,
+                room: &mut room,
+                trie,
+                levels: &mut levels,
+                rows,
+                marks,
+                floor: len,
+            };
+            if strings != matches!(walk.branch_at(0, true), Branch::Any(_)) {
+                continue;
+            }
+            walk.list(0, trie.plain, true);
+            walk.list(trie.plain, trie.len(), false);
+        }
+    }
+    // Control tokens are the model's own affair while the text is free.
+    marks.spread(trie, mask, matcher.is_free());
+    if matcher.can_end() {
+        for &id in trie.ends() {
+            if let Some(word) = mask.get_mut(id as usize / 32) {
+                *word |= 1 << (id % 32);
+            }
+        }
     }
 }
 
@@ -128,6 +142,7 @@ struct Walk<'w, 'r, 'm> {
     trie: &'w Trie<'w>,
     levels: &'w mut [Level; LONGEST + 1],
     rows: &'w mut Rows<'m>,
+    marks: &'w mut Marks<'m>,
     /// The first thread of the work space.
     floor: usize,
 }
@@ -143,121 +158,145 @@ enum Branch {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Walks tokens `from..to` and hands on those that may come. Where they are
-    /// all `plain`, they do not end the string they are in, and need no more
-    /// than its automaton, or not even that.
-    fn list(&mut self, from: usize, to: usize, plain: bool, mut set: impl FnMut(u32)) {
+    /// Walks tokens `from..to` and marks those that may come. Where they are all
+    /// `plain`, they do not end the string they are in, and need no more than
+    /// its automaton, or not even that.
+    fn list(&mut self, from: usize, to: usize, plain: bool) {
+        match self.branch_at(0, true) {
+            Branch::Lexeme(state) if plain => return self.string(from, to, state),
+            Branch::Lexeme(state) if !self.inside() => return self.odd(from, to, state),
+            _ => self.each(from, to, plain),
+        }
+    }
+
+    /// The same, byte by byte.
+    fn each(&mut self, from: usize, to: usize, plain: bool) {
         let mut i = from;
-        // Bytes of the token before that may come: the levels in force.
-        let mut live = 0;
         while i < to {
-            let shared = if i == from { 0 } else { usize::from(self.trie.shared[i]) };
-            if shared > live {
-                // It begins with what may not come.
-                i += 1;
-                continue;
-            }
-            live = shared;
-            let added = self.trie.added(i);
-            let mut branch = self.branch_at(live, plain);
-            for &b in added {
-                if !matches!(branch, Branch::Each) || !self.descend(live, b) {
-                    break;
+            // It begins with what may come: those that do not are passed over.
+            let mut live = if i == from { 0 } else { usize::from(self.trie.shared[i]) };
+            let text = self.trie.text(i);
+            let any = loop {
+                if let Branch::Any(most) = self.branch_at(live, plain) {
+                    break Some(most);
                 }
-                live += 1;
-                branch = self.branch_at(live, plain);
-            }
-            match branch {
-                Branch::Any(most) => i = self.branch(i, to, live, most, &mut set),
-                Branch::Lexeme(state) => i = self.lexemes(i, to, live, shared, state, &mut set),
-                Branch::Each => {
-                    if live == shared + added.len() {
-                        set(self.trie.ids[i]);
-                    }
-                    i += 1;
+                match text.get(live) {
+                    Some(&b) if self.descend(live, b) => live += 1,
+                    _ => break None,
                 }
-            }
-        }
-    }
-
-    /// The same for tokens from `i` on that share `depth` bytes and are within
-    /// a string that an automaton reads; returns where they end. `shared` is
-    /// what the first of them shares with the one before it.
-    fn lexemes(
-        &mut self,
-        mut i: usize,
-        to: usize,
-        depth: usize,
-        shared: usize,
-        state: u16,
-        set: &mut impl FnMut(u32),
-    ) -> usize {
-        // For each byte of the token at hand: where the automaton stands, how
-        // many characters have begun, and the byte.
-        let mut states = [NONE; LONGEST + 1];
-        let mut chars = [0u8; LONGEST + 1];
-        let mut bytes = [0u8; LONGEST + 1];
-        states[depth] = state;
-        chars[depth] = self.levels[depth].chars.min(255) as u8;
-        let (mut live, mut dead, begin) = (depth, false, i);
-        while i < to {
-            let (from, added) = if i == begin {
-                (depth, &self.trie.added(i)[depth - shared..])
-            } else {
-                (usize::from(self.trie.shared[i]), self.trie.added(i))
             };
-            if from < depth {
-                break;
-            }
-            i += 1;
-            if from <= live {
-                (live, dead) = (from, false);
-            } else if dead {
-                continue;
-            }
-            // Before the first byte the text may be within a character.
-            let sure = if live == 0 { 0 } else { self.grammar.t.state(states[live]).sure };
-            // One more, should a character be half done.
-            let due = self.trie.chars[i - 1].saturating_sub(chars[live]).saturating_add(1);
-            if sure == ANY {
-                set(self.trie.ids[i - 1]);
-                continue;
-            }
-            let end = from + added.len();
-            bytes[from..end].copy_from_slice(added);
-            if due <= sure {
-                set(self.trie.ids[i - 1]);
-                continue;
-            }
-            while live < end {
-                let q = self.rows.next(self.grammar, states[live], bytes[live]);
-                if q == NONE {
-                    dead = true;
-                    break;
+            let end = i + 1;
+            match any {
+                Some(most) => {
+                    let end = self.trie.past(end, to, live);
+                    let most = self.levels[live].chars.saturating_add(most).min(255) as u8;
+                    self.marks.judge(self.trie, i..end, &Rule::counted(most), |_| ALONE);
+                    i = end;
                 }
-                chars[live + 1] = chars[live] + u8::from(bytes[live] & 0xc0 != 0x80);
-                live += 1;
-                states[live] = q;
-            }
-            if live == end {
-                set(self.trie.ids[i - 1]);
+                None if live == text.len() => {
+                    self.marks.set(i);
+                    i = end;
+                }
+                None => i = self.trie.past(end, to, live + 1),
             }
         }
-        i
     }
 
-    /// Hands on the tokens from `i` on that share `depth` bytes and have no more
-    /// than `most` further characters; returns where they end.
-    fn branch(&self, mut i: usize, to: usize, depth: usize, most: u16, set: &mut impl FnMut(u32)) -> usize {
-        let chars = self.levels[depth].chars.saturating_add(most);
-        let begin = i;
-        while i < to && (i == begin || usize::from(self.trie.shared[i]) >= depth) {
-            if u16::from(self.trie.chars[i]) <= chars {
-                set(self.trie.ids[i]);
+    /// The same for plain tokens in a string that an automaton in `state` reads.
+    fn string(&mut self, from: usize, to: usize, state: u16) {
+        let mut i = from;
+        while i < to {
+            let text = self.trie.text(i);
+            let (mut at, mut depth) = (state, 0);
+            let rule = loop {
+                // What begins with the same character, or with one of the same
+                // class, is judged together.
+                let runs = self.grammar.t.state(state).runs;
+                if let Some(class) = class_so_far(&text[..depth])
+                    && class & (runs.free | runs.wide) != 0
+                {
+                    break Some(Rule::of(&runs, Some(class)));
+                }
+                if depth > 0 && text.get(depth).is_none_or(|b| b & 0xc0 != 0x80) {
+                    break Some(Rule::of(&self.grammar.t.state(at).runs, None));
+                }
+                let Some(&b) = text.get(depth) else { break None };
+                at = self.rows.next(self.grammar, at, b);
+                depth += 1;
+                if at == NONE {
+                    break None;
+                }
+            };
+            let end = self.trie.past(i + 1, to, depth);
+            if let Some(rule) = rule {
+                self.group(i, end, depth, at, &rule);
             }
-            i += 1;
+            i = end;
         }
-        i
+    }
+
+    /// Whether the first level is within a string in a string.
+    fn inside(&self) -> bool {
+        let f = self.room.threads[usize::from(self.levels[0].from)];
+        self.grammar.t.node(f.node).inside()
+    }
+
+    /// The same for other tokens, of which some end the string.
+    fn odd(&mut self, from: usize, to: usize, state: u16) {
+        let mut states = [NONE; LONGEST + 1];
+        states[0] = state;
+        let (mut i, mut live) = (from, 0);
+        while i < to {
+            let text = self.trie.text(i);
+            live = if i == from { 0 } else { live.min(usize::from(self.trie.shared[i])) };
+            while let Some(&b) = text.get(live) {
+                let next = self.rows.next(self.grammar, states[live], b);
+                if next == NONE || self.grammar.t.state(next).accepts != 0 {
+                    break;
+                }
+                live += 1;
+                states[live] = next;
+            }
+            let end = self.trie.past(i + 1, to, live + 1);
+            if live == text.len() {
+                self.marks.set(i);
+                i += 1;
+            } else {
+                // What begins so ends the string, or may not come at all.
+                if self.rows.next(self.grammar, states[live], text[live]) != NONE {
+                    self.each(i, end, false);
+                }
+                i = end;
+            }
+        }
+    }
+
+    /// Judges tokens `from..to`, which share `depth` bytes that lead to `state`.
+    fn group(&mut self, from: usize, to: usize, depth: usize, state: u16, rule: &Rule) {
+        let (trie, grammar) = (self.trie, self.grammar);
+        let rows = &mut *self.rows;
+        // For the bytes of the last token looked at: where the automaton stands.
+        let mut states = [NONE; LONGEST + 1];
+        states[depth] = state;
+        let (mut live, mut last) = (depth, usize::MAX);
+        self.marks.judge(trie, from..to, rule, |i| {
+            let text = trie.text(i);
+            if live > depth {
+                let same =
+                    if last + 1 == i { usize::from(trie.shared[i]) } else { shared(trie.text(last), text) };
+                live = live.min(same);
+            }
+            last = i;
+            while let Some(&b) = text.get(live) {
+                let next = rows.next(grammar, states[live], b);
+                if next == NONE {
+                    return Some(trie.past(i + 1, to, live + 1));
+                }
+                live += 1;
+                states[live] = next;
+            }
+            None
+        });
     }
 
     /// Takes byte `b` at a level; whether it may come.
@@ -289,6 +328,11 @@ impl Walk<'_, '_, '_> {
         }
         self.grammar.chars_left(&f, depth).map_or(Branch::Each, Branch::Any)
     }
+}
+
+/// Bytes that two texts begin with alike.
+fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// States whose next ones are kept side by side.

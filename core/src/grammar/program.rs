@@ -1,5 +1,6 @@
 //! A compiled grammar: tables in the caller's memory, and how they are filled.
 
+use super::classes::Runs;
 use super::error::Why;
 use crate::arena::{ArenaFull, Space};
 use crate::cast::Plain;
@@ -139,8 +140,7 @@ pub(crate) struct Dfa {
     pub(super) first: u32,
     pub(super) n: u16,
     pub(super) accepts: u8,
-    /// Plain characters that may follow, whichever they are; 255 is any number.
-    pub(super) sure: u8,
+    pub(super) runs: Runs,
     /// Bytes to the nearest accepting state.
     pub(super) left: u32,
 }
@@ -443,7 +443,7 @@ impl<'a> Tables<'a> {
     }
 
     pub(super) fn state(&self, state: u16) -> Dfa {
-        const DEAD: Dfa = Dfa { first: 0, n: 0, accepts: 0, sure: 0, left: u32::MAX };
+        const DEAD: Dfa = Dfa { first: 0, n: 0, accepts: 0, runs: Runs::NONE, left: u32::MAX };
         self.states.get(usize::from(state)).copied().unwrap_or(DEAD)
     }
 

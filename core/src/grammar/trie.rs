@@ -1,12 +1,15 @@
 //! A vocabulary in the order of its tokens' bytes.
 //!
 //! Sorted tokens share their first bytes with their neighbours, so a list with
-//! the bytes that each adds is a trie, walked in one pass: 10 bytes a token and
-//! the added bytes themselves.
+//! how many each shares is a trie, walked in one pass: 11 bytes a token and its
+//! text.
 //!
 //! Tokens made of whole characters that any JSON string may hold come first:
-//! where a string may go on, all of those are right without looking closer.
+//! where a string may go on, all of those are right without looking closer. Of
+//! each is kept how many characters it has and of which classes those after the
+//! first are: where a pattern treats all of a class alike, that is enough.
 
+use super::classes::class;
 use super::matcher::LONGEST;
 use crate::arena::{ArenaFull, Space};
 use crate::plan::Part;
@@ -20,13 +23,13 @@ const ENDS: usize = 48;
 pub struct TrieSizes {
     tokens: usize,
     bytes: usize,
+    vocab: usize,
 }
 
 impl TrieSizes {
-    /// Measures a vocabulary. Token texts are counted whole, of which the trie
-    /// keeps about a third.
+    /// Measures a vocabulary.
     pub fn of(tokenizer: &Tokenizer<'_>) -> Self {
-        let mut sizes = Self { tokens: 0, bytes: 0 };
+        let mut sizes = Self { tokens: 0, bytes: 0, vocab: tokenizer.vocab_len() };
         for id in text_tokens(tokenizer) {
             sizes.tokens += 1;
             sizes.bytes += tokenizer.bytes(id, false).count();
@@ -38,7 +41,7 @@ impl TrieSizes {
     /// some tenth more than it does.
     pub fn at_most(vocab: &Sizes) -> Self {
         let (tokens, bytes) = vocab.texts();
-        Self { tokens, bytes }
+        Self { tokens, bytes, vocab: tokens }
     }
 }
 
@@ -48,7 +51,9 @@ pub struct TrieMemory<'a> {
     at: &'a mut [u32],
     shared: &'a mut [u8],
     chars: &'a mut [u8],
+    classes: &'a mut [u8],
     bytes: &'a mut [u8],
+    plain_ids: &'a mut [u32],
 }
 
 impl<'a> TrieMemory<'a> {
@@ -60,7 +65,9 @@ impl<'a> TrieMemory<'a> {
             at: space.take(Part::Grammar, "token bytes, where", n.saturating_add(1))?,
             shared: space.take(Part::Grammar, "token bytes, shared", n)?,
             chars: space.take(Part::Grammar, "token characters", n)?,
+            classes: space.take(Part::Grammar, "token character classes", n)?,
             bytes: space.take(Part::Grammar, "token bytes", sizes.bytes)?,
+            plain_ids: space.take(Part::Grammar, "plain tokens", sizes.vocab.div_ceil(32))?,
         })
     }
 }
@@ -69,13 +76,17 @@ impl<'a> TrieMemory<'a> {
 #[derive(Clone, Copy)]
 pub struct Trie<'a> {
     pub(super) ids: &'a [u32],
-    /// Where each token's added bytes start.
+    /// Where each token's text starts.
     at: &'a [u32],
     /// Bytes that each token shares with the one before it.
     pub(super) shared: &'a [u8],
     /// Characters of each plain token.
     pub(super) chars: &'a [u8],
+    /// Classes of the characters after its first.
+    pub(super) classes: &'a [u8],
     bytes: &'a [u8],
+    /// The plain tokens, a bit each by id.
+    pub(super) plain_ids: &'a [u32],
     /// Tokens before this place are plain.
     pub(super) plain: usize,
     ends: [u32; ENDS],
@@ -95,13 +106,17 @@ fn text_tokens<'t>(tokenizer: &'t Tokenizer<'_>) -> impl Iterator<Item = u32> + 
     (0..tokenizer.vocab_len() as u32).filter(|&id| is_text(tokenizer, id))
 }
 
-/// Characters of a token that can stand in any string; `None` where it holds
-/// anything else. Braces count as something else, for they are not plain in
-/// strings within strings.
-fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<u8> {
+/// Characters of a token that can stand in any string, and the classes of those
+/// after the first; `None` where it holds anything else. Braces count as
+/// something else, for they are not plain in strings within strings.
+fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<(u8, u8)> {
     use super::text::{BODY, Step, step};
-    let (mut q, mut n) = (BODY, 0u8);
-    for b in bytes {
+    let (mut q, mut n, mut classes) = (BODY, 0u8, 0);
+    let mut bytes = bytes.peekable();
+    while let Some(b) = bytes.next() {
+        if q == BODY && n > 0 {
+            classes |= class(b, bytes.peek().copied().unwrap_or(0));
+        }
         match step(q, b, true) {
             _ if b == b'\\' => return None,
             Step::Within(to) => q = to,
@@ -109,7 +124,7 @@ fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<u8> {
             Step::Close | Step::Never => return None,
         }
     }
-    (q == BODY).then_some(n)
+    (q == BODY).then_some((n, classes))
 }
 
 impl<'a> Trie<'a> {
@@ -118,7 +133,8 @@ impl<'a> Trie<'a> {
     ///
     /// Sorts the vocabulary: some hundred milliseconds for 150,000 tokens.
     pub fn build(tokenizer: &Tokenizer<'_>, memory: TrieMemory<'a>) -> Option<Self> {
-        let TrieMemory { ids, at, shared, chars, bytes } = memory;
+        let TrieMemory { ids, at, shared, chars, classes, bytes, plain_ids } = memory;
+        plain_ids.fill(0);
         let (mut front, mut back) = (0, ids.len());
         for id in text_tokens(tokenizer) {
             if front == back {
@@ -127,6 +143,7 @@ impl<'a> Trie<'a> {
             if plain_chars(tokenizer.bytes(id, false)).is_some() {
                 ids[front] = id;
                 front += 1;
+                *plain_ids.get_mut(id as usize / 32)? |= 1 << (id % 32);
             } else {
                 back -= 1;
                 ids[back] = id;
@@ -136,7 +153,7 @@ impl<'a> Trie<'a> {
         let n = front + (ids.len() - back);
         ids.copy_within(back.., front);
         let ids = &mut ids[..n];
-        if at.len() <= n || shared.len() < n || chars.len() < n {
+        if at.len() <= n || shared.len() < n || chars.len() < n || classes.len() < n {
             return None;
         }
         let (plain, odd) = ids.split_at_mut(front);
@@ -155,15 +172,25 @@ impl<'a> Trie<'a> {
                 None => 0,
             };
             (at[i], shared[i]) = (used as u32, same as u8);
-            chars[i] = plain_chars(new()).unwrap_or(u8::MAX);
-            for b in new().skip(same) {
+            (chars[i], classes[i]) = plain_chars(new()).unwrap_or((u8::MAX, u8::MAX));
+            for b in new() {
                 *bytes.get_mut(used)? = b;
                 used += 1;
             }
         }
         at[ids.len()] = used as u32;
-        let mut trie =
-            Self { ids, at, shared, chars, bytes: &bytes[..used], plain: front, ends: [0; ENDS], n_ends: 0 };
+        let mut trie = Self {
+            ids,
+            at,
+            shared,
+            chars,
+            classes,
+            bytes: &bytes[..used],
+            plain_ids,
+            plain: front,
+            ends: [0; ENDS],
+            n_ends: 0,
+        };
         for id in (0..tokenizer.vocab_len() as u32).filter(|&id| tokenizer.is_end(id)).take(ENDS) {
             trie.ends[trie.n_ends] = id;
             trie.n_ends += 1;
@@ -186,9 +213,24 @@ impl<'a> Trie<'a> {
         &self.ends[..self.n_ends]
     }
 
-    /// The bytes that token number `i` adds to those it shares.
-    pub(super) fn added(&self, i: usize) -> &'a [u8] {
+    /// The text of token number `i`.
+    pub(super) fn text(&self, i: usize) -> &'a [u8] {
         self.bytes.get(self.at[i] as usize..self.at[i + 1] as usize).unwrap_or(&[])
+    }
+
+    /// The first token of `from..to` that shares fewer than `depth` bytes with
+    /// the one before it: those before have `depth` bytes in common with the one
+    /// before `from`.
+    pub(super) fn past(&self, from: usize, to: usize, depth: usize) -> usize {
+        let Some(shared) = self.shared.get(from..to) else { return to };
+        let less = |s: &u8| usize::from(*s) < depth;
+        // Most often it is near; else whole runs are looked at together.
+        if let Some(at) = shared.iter().take(8).position(less) {
+            return from + at;
+        }
+        let blocks = shared.chunks(32).take_while(|c| c.iter().filter(|s| less(s)).count() == 0).count();
+        let at = (blocks * 32).min(shared.len());
+        from + shared[at..].iter().position(less).map_or(shared.len() - at, |more| more) + at
     }
 
     /// The longest token that `text` begins with, and the tokens, if any, that

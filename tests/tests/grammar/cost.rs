@@ -17,7 +17,7 @@ use serde_json::json;
 use super::support::{arena, compile, constrained, schemas, vocab};
 
 /// Schema and a text after which its mask is made.
-const STATES: [(&str, &str, &str); 12] = [
+const STATES: [(&str, &str, &str); 22] = [
     ("start of an object", "{\"type\":\"object\",\"properties\":{\"name\":{}}}", "{"),
     ("any value", "{}", ""),
     ("string", "{\"type\":\"string\"}", "\"a"),
@@ -41,6 +41,16 @@ const STATES: [(&str, &str, &str); 12] = [
         "{\"contentMediaType\":\"application/json\",\"contentSchema\":{\"type\":\"string\"}}",
         "\"\\\"a",
     ),
+    ("no vowels", "{\"pattern\":\"^[^aeiou]*$\"}", "\"b"),
+    ("no e", "{\"pattern\":\"^[^e]*$\"}", "\"b"),
+    ("half the alphabet", "{\"pattern\":\"^[a-m]*$\"}", "\"b"),
+    ("hexadecimal", "{\"pattern\":\"^[0-9a-f]+$\"}", "\"b"),
+    ("Chinese characters", "{\"pattern\":\"^[\\u4e00-\\u9fa5]+$\"}", "\""),
+    ("no Chinese characters", "{\"pattern\":\"^[^\\u4e00-\\u9fa5]+$\"}", "\""),
+    ("few of any character", "{\"pattern\":\"^.{1,10}$\"}", "\"abcdefg"),
+    ("no digits", "{\"pattern\":\"^\\\\D*$\"}", "\"a"),
+    ("two words", "{\"pattern\":\"^\\\\S+ \\\\S+$\"}", "\"a"),
+    ("ing, then more", "{\"pattern\":\"(ing|tion)[^x]+$\"}", "\"a"),
     (
         "eight kinds of string",
         "{\"anyOf\":[{\"pattern\":\"a$\"},{\"pattern\":\"b$\"},{\"pattern\":\"c$\"},{\"pattern\":\"d$\"},{\"pattern\":\"e$\"},{\"pattern\":\"f$\"},{\"pattern\":\"g$\"},{\"type\":\"string\"}]}",
