@@ -163,8 +163,8 @@ impl Walk<'_, '_, '_> {
     /// its automaton, or not even that.
     fn list(&mut self, from: usize, to: usize, plain: bool) {
         match self.branch_at(0, true) {
-            Branch::Lexeme(state) if plain => return self.string(from, to, state),
-            Branch::Lexeme(state) if !self.inside() => return self.odd(from, to, state),
+            Branch::Lexeme(state) if plain => self.string(from, to, state),
+            Branch::Lexeme(state) if !self.inside() => self.odd(from, to, state),
             _ => self.each(from, to, plain),
         }
     }

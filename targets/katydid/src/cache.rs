@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use katydid_core::model::Engine;
 use katydid_core::port::Pages;
 
@@ -157,12 +157,28 @@ fn read(file: File, model: u64, ids: &[u32], engine: &mut Engine<'_>) -> Result<
     Ok(n)
 }
 
+/// Errs where `path` holds something that is no cache, which nobody would want
+/// replaced.
+fn is_ours(path: &Path) -> Result<()> {
+    let mut start = Vec::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(MAGIC.len() as u64).read_to_end(&mut start)?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e).with_context(|| format!("cannot look into {}", path.display())),
+    };
+    if !MAGIC.starts_with(&start) {
+        bail!("{} holds something else; name another file", path.display());
+    }
+    Ok(())
+}
+
 /// Writes what `engine` remembers of `ids`, its first tokens, to `path`: all or
 /// nothing, and what was there stays until then.
 pub(crate) fn save(path: &Path, model: u64, ids: &[u32], engine: &mut Engine<'_>) -> Result<()> {
     let each = engine.state_bytes();
     let size = HEAD as u64 + (ids.len() as u64) * (each as u64 + 4) + 8;
     replaceable(path)?;
+    is_ours(path)?;
     let mut file = Partial::create(path, size)?;
     let (mut sum, mut failed) = (Sum::NEW, None);
     let mut put = |bytes: &[u8]| {

@@ -60,6 +60,15 @@ impl Conversation {
         true
     }
 
+    /// The largest number of a call that was made here; 0 for none.
+    pub(crate) fn last_call(&self) -> u32 {
+        let number = |line: &Line| match line {
+            Line::Call { id, .. } => u32::from_str_radix(id.strip_prefix("call_")?, 16).ok(),
+            _ => None,
+        };
+        self.0.iter().filter_map(number).max().unwrap_or(0)
+    }
+
     /// The messages, as the API has them.
     pub(crate) fn to_json(&self) -> Value {
         let mut messages: Vec<Value> = Vec::new();
@@ -144,7 +153,9 @@ fn read_message(message: &Value, lines: &mut Vec<Line>) -> Result<()> {
                 if !serde_json::from_str::<Value>(&arguments).is_ok_and(|a| a.is_object()) {
                     return Err(no());
                 }
-                lines.push(Line::Call { id: call["id"].as_str().unwrap_or("").to_owned(), name, arguments });
+                let id = call["id"].as_str().filter(|id| !id.is_empty());
+                let id = id.ok_or_else(|| anyhow!("a tool call needs an id, which its result names"))?;
+                lines.push(Line::Call { id: id.to_owned(), name, arguments });
             }
         }
         _ => bail!("its role is none of system, user, assistant and tool"),

@@ -50,6 +50,14 @@ pub(crate) fn explain_bus_errors() {
     let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
 }
 
+/// A file that grows past the limit for files is an error of that write, not the
+/// end of the process.
+pub(crate) fn outlive_file_limits() {
+    let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: nothing is run.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+}
+
 extern "C" fn bus_error(_: i32) {
     const WHAT: &[u8] =
         b"\nkatydid: the model file cannot be read any more: it was cut short or its device failed\n";

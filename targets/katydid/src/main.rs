@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     interrupt::explain_bus_errors();
+    interrupt::outlive_file_limits();
     let done = match cli::parse() {
         cli::Verb::Picolm(a) => verbs::picolm::run(&a),
         cli::Verb::Run(a) => verbs::run::run(&a),

@@ -58,6 +58,8 @@ pub(crate) fn replaceable(out: &Path) -> Result<()> {
 /// Dropped before, it is removed.
 pub(crate) struct Partial {
     path: PathBuf,
+    /// Where it goes: what a link leads to stays behind the link.
+    place: PathBuf,
     file: Option<BufWriter<File>>,
 }
 
@@ -65,13 +67,19 @@ impl Partial {
     /// Begins a file of `size` bytes that will be `out`. Takes the room for all
     /// of it, where the file system can, so that a full disk shows at once.
     pub(crate) fn create(out: &Path, size: u64) -> Result<Self> {
-        let Some(name) = out.file_name() else { bail!("{} does not name a file", out.display()) };
+        let place = std::fs::canonicalize(out).unwrap_or_else(|_| out.to_owned());
+        let Some(name) = place.file_name() else { bail!("{} does not name a file", out.display()) };
         let mut partial = name.to_os_string();
         partial.push(format!(".{}.partial", std::process::id()));
-        let path = out.with_file_name(partial);
+        let path = place.with_file_name(partial);
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.with_context(|| format!("cannot write {}", out.display()))?;
-        let mut new = Self { path, file: None };
+        if let Ok(old) = std::fs::metadata(&place) {
+            // Whoever could not read the old one shall not read the new one.
+            file.set_permissions(old.permissions())
+                .with_context(|| format!("cannot write {}", out.display()))?;
+        }
+        let mut new = Self { path, place, file: None };
         // A 32-bit system counts to 2 GB here, though its files may be larger.
         let room = nix::libc::off_t::try_from(size).map_err(|_| Errno::EOPNOTSUPP);
         match room.and_then(|size| fallocate(&file, FallocateFlags::empty(), 0, size)) {
@@ -99,10 +107,10 @@ impl Partial {
         let Some(file) = self.file.take() else { return Ok(()) };
         let file = file.into_inner().map_err(IntoInnerError::into_error).with_context(failed)?;
         file.sync_all().with_context(failed)?;
-        std::fs::rename(&self.path, out).with_context(failed)?;
+        std::fs::rename(&self.path, &self.place).with_context(failed)?;
         self.path.clear();
         // The name too should outlast a power cut; some file systems refuse.
-        let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = self.place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         Ok(())
     }

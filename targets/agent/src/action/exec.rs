@@ -134,7 +134,8 @@ impl Exec {
         for together in &self.items {
             let rendered: Result<Option<Vec<_>>, _> =
                 together.iter().map(|i| i.items(arguments, dash)).collect();
-            argv.extend(rendered?.unwrap_or_default().into_iter().flatten());
+            let Some(rendered) = rendered? else { continue };
+            argv.extend(rendered.into_iter().flatten());
             // After `--` nothing is an option.
             dash |= together.iter().any(|i| i.source() == "--");
         }
@@ -162,10 +163,14 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 /// Programs that take code from their arguments.
-const INTERPRETERS: [&str; 25] = [
+const INTERPRETERS: [&str; 31] = [
     "sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish", "csh", "tcsh", "python", "perl", "ruby",
-    "node", "lua", "php", "env", "awk", "gawk", "mawk", "sed", "su", "runuser", "script", "watch",
+    "node", "nodejs", "deno", "bun", "lua", "php", "tclsh", "expect", "pwsh", "env", "awk", "gawk", "mawk",
+    "sed", "su", "runuser", "R", "Rscript",
 ];
+
+/// Programs that hand all their arguments to a shell.
+const SHELLS: [&str; 4] = ["ssh", "eval", "watch", "script"];
 
 /// Interpreters would read an argument within a script as part of it, also
 /// where another program (`timeout 5 sh -c …`) starts them.
@@ -178,8 +183,8 @@ fn refuse_scripts(program: &str, items: &[Vec<Template>]) -> Result<(), String> 
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
         let rest = &flat[i..];
         let code = match stem {
-            "ssh" | "eval" => rest.iter().find(|t| !t.is_fixed()),
-            _ if INTERPRETERS.contains(&stem) => find_code(stem, rest),
+            _ if SHELLS.contains(&stem) => rest.iter().find(|t| !t.is_fixed()),
+            _ if INTERPRETERS.contains(&stem) => find_code(rest),
             _ => None,
         };
         if let Some(item) = code {
@@ -192,17 +197,31 @@ fn refuse_scripts(program: &str, items: &[Vec<Template>]) -> Result<(), String> 
 }
 
 /// The first item that an interpreter may take for code and that holds an
-/// argument.
-fn find_code<'t>(stem: &str, items: &'t [&'t Template]) -> Option<&'t &'t Template> {
-    let filters = stem.ends_with("awk") || stem == "sed";
-    let after_flag = |i: usize| {
-        let flag = i.checked_sub(1).and_then(|i| items.get(i)).map_or("", |t| t.source());
-        flag.starts_with('-') && flag != "--" && flag.ends_with(['c', 'e', 'r', 'm', 'S'])
-    };
-    let is_code = |i: usize, item: &Template| {
-        i == 0 || (filters && i < 2) || after_flag(i) || item.source().starts_with('-')
-    };
-    items.iter().enumerate().find(|(i, item)| !item.is_fixed() && is_code(*i, item)).map(|(_, item)| item)
+/// argument: one before a fixed script, or one that follows an option for code.
+fn find_code<'t>(items: &'t [&'t Template]) -> Option<&'t &'t Template> {
+    let mut script = false;
+    let mut flag = "";
+    for item in items {
+        let word = item.source();
+        if item.is_fixed() {
+            // What follows an option may be its value; but `-c CODE` is a script.
+            script |= !word.starts_with('-') && (flag.is_empty() || takes_code(flag));
+            flag = if word == "--" || !word.starts_with('-') { "" } else { word };
+        } else if !script || word.starts_with('-') || takes_code(flag) {
+            return Some(item);
+        } else {
+            flag = "";
+        }
+    }
+    None
+}
+
+/// Whether an option is followed by code or by the file of a script.
+fn takes_code(flag: &str) -> bool {
+    match flag.strip_prefix("--") {
+        Some(long) => ["eval", "run", "command", "file", "expression", "print"].contains(&long),
+        None => flag.len() > 1 && flag.ends_with(['c', 'e', 'f', 'r', 'm', 'p', 'E', 'S']),
+    }
 }
 
 /// The file that a program's name leads to.

@@ -177,6 +177,7 @@ impl Chat<'_, '_> {
             let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
             return self.command(name, rest.trim());
         }
+        let before = self.talk.clone();
         if let Some((id, name)) = self.waits() {
             self.talk.0.push(Line::Result { id, name, content: line.to_owned() });
             if self.waits().is_some() {
@@ -187,11 +188,10 @@ impl Chat<'_, '_> {
         } else {
             self.talk.0.push(Line::User(line.to_owned()));
         }
-        let before = self.talk.0.len();
         let answered = self.answer();
         if answered.is_err() {
-            // As if it had not been asked.
-            self.talk.0.truncate(before.saturating_sub(1));
+            // As if it had not been asked, and nothing been forgotten for it.
+            self.talk = before;
         }
         answered.map(|()| true)
     }
@@ -212,8 +212,11 @@ impl Chat<'_, '_> {
             "tools" if rest.is_empty() => self.tools = Tools::default(),
             "tools" => self.tools = Tools::load(file()?)?,
             "save" => {
-                let text = format!("{:#}\n", self.talk.to_json());
-                crate::files::replace(file()?, text.as_bytes())?;
+                let (file, text) = (file()?, format!("{:#}\n", self.talk.to_json()));
+                if file.exists() && Conversation::load(file).is_err() {
+                    bail!("{} holds no conversation; name another file", file.display());
+                }
+                crate::files::replace(file, text.as_bytes())?;
             }
             "load" => self.talk = Conversation::load(file()?)?,
             "stats" => self.stats(),
@@ -254,14 +257,15 @@ impl Chat<'_, '_> {
             }
         };
         let mut said = String::new();
-        let calls_before = self.talk.0.iter().filter(|l| matches!(l, Line::Call { .. })).count();
+        let mut number = self.talk.last_call();
         let mut calls = Vec::new();
         let plain = || vec![Piece::Text(answer.text.trim().to_owned())];
         for piece in if tools.is_empty() { plain() } else { self.talker.pieces(&answer.text) } {
             match piece {
                 Piece::Text(text) => said.push_str(&text),
                 Piece::Call { name, arguments } => {
-                    let id = format!("call_{:08x}", calls_before + calls.len() + 1);
+                    number = number.wrapping_add(1);
+                    let id = format!("call_{number:08x}");
                     calls.push(Line::Call { id, name, arguments });
                 }
                 Piece::Broken(why) => self.note(&format!("(a call that failed: {why})")),
