@@ -2,8 +2,9 @@
 //! tokens may come.
 //!
 //! Random texts are walked token by token, through tokens that both allow. A
-//! token that one alone allows is put down to a cause; those that are not known
-//! fail the test, and so do more of a known one than there were.
+//! token that one alone allows is put down to a cause, told by rough marks of the
+//! schema and the place in the text; a cause that is not in [`KNOWN`] fails the
+//! test, and so do more tokens of a known one than there were.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,6 +62,31 @@ fn theirs(factory: &ParserFactory, schema: &str) -> Option<Matcher> {
     let made = factory.create_parser(TopLevelGrammar::from_json_schema(value));
     made.ok().map(|parser| Matcher::new(Ok(parser))).filter(|m| !m.is_error())
 }
+
+/// Why masks differ, and for how many tokens at most. Two differences are of
+/// meaning: they do not read `contentSchema`, `nullable` and some formats as we
+/// do, and they want members in the schema's order even before others may come.
+const KNOWN: [(&str, usize); 11] = [
+    // Only we read the schema of JSON within a string.
+    ("JSON in a string, ours", 84),
+    ("JSON in a string, theirs", 8370),
+    // JSON allows it in strings as it is.
+    ("delete character, ours", 2561),
+    // `\/`, which is JSON but nobody needs.
+    ("escape, ours", 107),
+    // Keys of any name: ours have no escapes.
+    ("escape, theirs", 236),
+    // They take dates that no month has.
+    ("format, theirs", 11_781),
+    // Numbers of any size: our exponents end earlier.
+    ("no type, theirs", 68),
+    ("nullable, ours", 81),
+    ("number, ours", 9),
+    // `-0` for an integer.
+    ("number, theirs", 992),
+    // Further members before those that are listed.
+    ("string, ours", 9198),
+];
 
 /// What a text is in the middle of.
 fn place(text: &[u8]) -> &'static str {
@@ -158,6 +184,8 @@ fn masks_agree_with_llguidance() {
     println!("{compared} schemas, {masks} masks, {same} the same");
     for (why, (n, example)) in &causes {
         println!("{n:>7} {why}: {example}");
+        let most = KNOWN.iter().find(|(known, _)| known == why).map_or(0, |&(_, most)| most);
+        assert!(*n <= most, "{n} tokens for {why}, of which {most} are known: {example}");
     }
     assert!(compared >= 190 && masks >= 10_000 && same * 10 >= masks * 6);
 }
