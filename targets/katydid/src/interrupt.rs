@@ -19,6 +19,15 @@ pub(crate) fn catch() {
     }
 }
 
+/// From here on Ctrl-C and SIGTERM end the process, as they do by default.
+pub(crate) fn release() {
+    let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: nothing is run.
+        let _ = unsafe { sigaction(signal, &action) };
+    }
+}
+
 /// Whether the user asked to stop.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)

@@ -94,6 +94,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
 }
 
+/// The names of commands.
+const COMMANDS: [&str; 9] = ["help", "quit", "exit", "reset", "system", "tools", "save", "load", "stats"];
+
 /// Where lines come from.
 enum Input {
     Pipe,
@@ -117,6 +120,8 @@ impl Input {
         match self {
             Self::Pipe => {
                 let mut line = String::new();
+                // Nothing is under way that a signal would have to end well.
+                interrupt::release();
                 let n = std::io::stdin().lock().read_line(&mut line).context("cannot read stdin")?;
                 Ok((n > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned()))
             }
@@ -175,7 +180,10 @@ impl Chat<'_, '_> {
         let text = line.trim();
         if let Some(command) = text.strip_prefix('/') {
             let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-            return self.command(name, rest.trim());
+            // What a tool returns may begin like a command, as paths do.
+            if self.waits().is_none() || COMMANDS.contains(&name) {
+                return self.command(name, rest.trim());
+            }
         }
         let before = self.talk.clone();
         if let Some((id, name)) = self.waits() {

@@ -195,8 +195,12 @@ fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
             true => report::result(said.join("\n"))?,
             false => report::result(Value::Array(calls))?,
         }
-        if answer.end != End::Model && !args.quiet {
-            report::say("katydid: the answer was cut; raise -n or -c to go on");
+        match answer.end {
+            End::Interrupted => bail!("interrupted before the answer was complete"),
+            End::Length | End::Full if !args.quiet => {
+                report::say("katydid: the answer was cut; raise -n or -c to go on");
+            }
+            _ => {}
         }
         Ok(())
     })
