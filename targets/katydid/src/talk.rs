@@ -54,7 +54,16 @@ pub(crate) fn grammar<'h>(
     let list: Vec<_> = tools.iter().map(|s| Tool { name: s.name, parameters: s.parameters }).collect();
     let schema = schema_of_calls(&list, calls.form)?;
     let options = Options { wrap: Some(calls.wrap()), ..Options::default() };
-    Ok(Some(compile(&schema, &options, heap)?))
+    compile(&schema, &options, heap).map(Some).map_err(|e| culprit(&list).unwrap_or(e))
+}
+
+/// What is wrong with the tool whose parameters cannot be kept to by themselves,
+/// by the user's names rather than by those of the schema of all calls.
+fn culprit(tools: &[Tool<'_>]) -> Option<anyhow::Error> {
+    tools.iter().filter(|t| !t.parameters.is_empty()).find_map(|tool| {
+        let error = compile(tool.parameters, &Options::default(), &mut Vec::new()).err()?;
+        Some(error.context(format!("the parameters of tool {}", tool.name)))
+    })
 }
 
 /// A model to talk with.

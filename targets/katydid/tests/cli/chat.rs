@@ -124,9 +124,13 @@ fn what_cannot_be() {
     let mut chat = katydid(["chat", model(), "--template", "chatml"]);
     fails(chat.write_stdin("/frob\n"), "there is no command /frob");
     fails(katydid(["chat", model(), "--template", "chatml"]).write_stdin("/load\n"), "/load needs the name");
-    for (content, says) in
-        [("{}", "this is no list of tools"), ("[]", "there are no tools"), ("[{}]", "has no name")]
-    {
+    let two = r#"[{"name":"sound"},{"name":"odd","parameters":{"properties":{"a":{"not":{}}}}}]"#;
+    for (content, says) in [
+        ("{}", "this is no list of tools"),
+        ("[]", "there are no tools"),
+        ("[{}]", "has no name"),
+        (two, "the parameters of tool odd: schema, at /properties/a/not: not is not supported"),
+    ] {
         let path = folder().join("bad_tools.json");
         std::fs::write(&path, content).unwrap();
         let tools = path.to_str().unwrap();
