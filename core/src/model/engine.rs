@@ -31,7 +31,7 @@ pub struct Options {
 
 impl Options {
     /// Tokens at once unless asked otherwise.
-    pub const BATCH: usize = 32;
+    pub const BATCH: usize = 64;
 }
 
 /// Bytes of state handed over at once, at most.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! for each two panels of 8 rows
-//!     for each run of up to 32 tokens
+//!     for each run of up to 64 tokens
 //!         for each block of the rows
 //!             turn 8 × 16 bytes so that a vector holds 4 bytes of every row
 //!             decode them                        once for all tokens
@@ -34,7 +34,7 @@ const PANELS: usize = 2;
 
 /// Most tokens that share one decoding of the weights. Their accumulators lie
 /// on the stack: 512 bytes a token.
-const TOKENS: usize = 32;
+const TOKENS: usize = 64;
 
 /// Computes rows `rows` of the product `p`.
 ///
