@@ -1,6 +1,6 @@
 //! Telling JSON that is a call from JSON that is not.
 
-use super::json;
+use crate::json;
 
 /// The parts of a call as they are written.
 #[derive(Clone, Copy)]
@@ -22,11 +22,11 @@ pub(super) fn fields(object: &str) -> Fields<'_> {
     for _ in 0..2 {
         let mut function = None;
         for (key, value) in json::members(inner) {
-            if json::is(key, "name") {
+            if key.is("name") {
                 found.name = Some(value);
-            } else if json::is(key, "arguments") || json::is(key, "parameters") {
+            } else if key.is("arguments") || key.is("parameters") {
                 found.arguments = found.arguments.or(Some(value));
-            } else if json::is(key, "function") && value.starts_with('{') {
+            } else if key.is("function") && value.starts_with('{') {
                 function = Some(value);
             }
         }
@@ -50,7 +50,7 @@ pub(super) fn is_calls(value: &str) -> bool {
     if value.starts_with('[') {
         return all(value);
     }
-    match json::members(value).find(|(key, _)| json::is(key, "tool_calls")) {
+    match json::members(value).find(|(key, _)| key.is("tool_calls")) {
         Some((_, list)) => all(list),
         None => fields(value).is_call(),
     }

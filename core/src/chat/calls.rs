@@ -5,7 +5,8 @@
 //! front to back, and every piece is either understood or named as broken.
 
 use super::bare::{Fields, fields, is_calls, unfenced};
-use super::{CallSyntax, gemma, json};
+use super::{CallSyntax, gemma};
+use crate::json::{self, NotJson, Page, Text};
 use core::fmt;
 
 /// A piece of an answer.
@@ -226,9 +227,9 @@ impl<'t> Parts<'t> {
         match json::value(self.text, at) {
             Ok(end) if fields(self.slice(at, end)).is_call() => Bare::Call,
             Ok(end) => Bare::Other { end },
-            Err(fault) if fault.cut => Bare::Call,
+            Err(fault) if fault.is_cut(self.text) => Bare::Call,
             // Faults lie at bytes that may be within a character.
-            Err(fault) => Bare::Other { end: self.text.ceil_char_boundary(fault.at.max(at + 1)) },
+            Err(fault) => Bare::Other { end: self.text.ceil_char_boundary(fault.byte.max(at + 1)) },
         }
     }
 
@@ -266,21 +267,24 @@ impl<'t> Parts<'t> {
         } else if rest.is_empty() || rest.starts_with(HERMES) {
             self.at = after;
         } else {
-            return self.fail(json::Fault { at: after, cut: false }, HERMES_END);
+            return self.fail(NotJson { byte: after, what: "no end" }, HERMES_END);
         }
         self.call(start, end)
     }
 
     /// A broken call; goes on after what ends it.
-    fn fail(&mut self, fault: json::Fault, end: &str) -> Part<'t> {
-        let resume = self.text.ceil_char_boundary(fault.at.min(self.text.len()));
+    fn fail(&mut self, fault: NotJson, end: &str) -> Part<'t> {
+        let resume = self.text.ceil_char_boundary(fault.byte.min(self.text.len()));
         // Mistral's marks only begin calls: the next one counts.
         let past = if end == MISTRAL { 0 } else { end.len() };
         self.at = match self.rest(resume).find(end) {
             Some(step) => resume + step + past,
             None => self.text.len(),
         };
-        Part::Broken { at: fault.at, why: if fault.cut { Broken::Cut } else { Broken::Syntax } }
+        Part::Broken {
+            at: fault.byte,
+            why: if fault.is_cut(self.text) { Broken::Cut } else { Broken::Syntax },
+        }
     }
 
     /// A list of calls, one call, or `NAME[ARGS]{…}` as newer models write it.
@@ -314,7 +318,7 @@ impl<'t> Parts<'t> {
         // An id of the call may stand before the arguments.
         let open = rest.find('{').unwrap_or(rest.len());
         if !rest.get(len..open).unwrap_or("").contains(ARGS) && open != len {
-            return self.fail(json::Fault { at: start + len, cut: false }, MISTRAL);
+            return self.fail(NotJson { byte: start + len, what: "no arguments" }, MISTRAL);
         }
         match json::value(self.text, start + open) {
             Ok(end) => {
@@ -360,22 +364,21 @@ impl<'t> Parts<'t> {
         let name = name.strip_prefix("call:").unwrap_or(name).trim();
         let open = start + len;
         if name.is_empty() || !self.rest(open).starts_with('{') {
-            let part = self.fail(json::Fault { at: open, cut: false }, GEMMA_END);
+            let part = self.fail(NotJson { byte: open, what: "no name or arguments" }, GEMMA_END);
             return match part {
                 Part::Broken { at, .. } if name.is_empty() => Part::Broken { at, why: Broken::Name },
                 part => part,
             };
         }
-        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
+        let mut page = Page::new(core::mem::take(&mut self.room));
         match gemma::read(self.text, open, &mut page) {
             Ok(end) => {
                 let after = json::skip(self.text, end);
                 let closed = self.rest(after).starts_with(GEMMA_END);
                 self.at = if closed { after + GEMMA_END.len() } else { end };
-                let fits = page.fits();
                 match self.hand_out(page) {
-                    Some(arguments) if fits => Part::Call { name, arguments },
-                    _ => Part::Broken { at: open, why: Broken::Room },
+                    Some(arguments) => Part::Call { name, arguments },
+                    None => Part::Broken { at: open, why: Broken::Room },
                 }
             }
             Err(fault) => {
@@ -386,10 +389,10 @@ impl<'t> Parts<'t> {
     }
 
     /// What was written becomes a text, the rest of the room remains.
-    fn hand_out(&mut self, page: gemma::Page<'t>) -> Option<&'t str> {
-        let (used, rest) = page.split();
-        self.room = rest;
-        core::str::from_utf8(used).ok()
+    fn hand_out(&mut self, page: Page<'t>) -> Option<&'t str> {
+        let text;
+        (text, self.room) = page.split();
+        text
     }
 
     /// Looks whether an answer without marks is a call as a whole, or several.
@@ -443,7 +446,7 @@ impl<'t> Parts<'t> {
         // Within a list, or within the list of `tool_calls`.
         let inner = match value.as_bytes().first() {
             Some(b'[') => Some(value),
-            _ => json::members(value).find(|(k, _)| json::is(k, "tool_calls")).map(|(_, v)| v),
+            _ => json::members(value).find(|(k, _)| k.is("tool_calls")).map(|(_, v)| v),
         };
         if let Some(list) = inner {
             let start = list.as_ptr() as usize - self.text.as_ptr() as usize;
@@ -489,9 +492,9 @@ impl<'t> Parts<'t> {
                     return Part::Broken { at: start, why: Broken::Room };
                 };
                 match json::object(inner) {
-                    Some(object) => object,
-                    None if inner.trim().is_empty() => "{}",
-                    None => return Part::Broken { at: start, why: Broken::Arguments },
+                    Ok(object) => object,
+                    Err(_) if inner.trim().is_empty() => "{}",
+                    Err(_) => return Part::Broken { at: start, why: Broken::Arguments },
                 }
             }
             Some(_) => return Part::Broken { at: start, why: Broken::Arguments },
@@ -501,16 +504,15 @@ impl<'t> Parts<'t> {
 
     /// What a string value says.
     fn unescaped(&mut self, string: &'t str) -> Option<&'t str> {
-        let inner = string.strip_prefix('"')?.strip_suffix('"')?;
-        if !inner.contains('\\') {
-            return Some(inner);
+        let text = Text::of(string)?;
+        if !text.raw().contains('\\') {
+            return Some(text.raw());
         }
-        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
-        for c in json::chars(string) {
+        let mut page = Page::new(core::mem::take(&mut self.room));
+        for c in text.chars() {
             page.push(c.encode_utf8(&mut [0; 4]));
         }
-        let fits = page.fits();
-        self.hand_out(page).filter(|_| fits)
+        self.hand_out(page)
     }
 }
 

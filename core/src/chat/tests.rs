@@ -2,6 +2,7 @@
 //! and answers that models write or might.
 
 use super::*;
+use crate::json;
 use proptest::prelude::*;
 use std::format;
 use std::string::{String, ToString};
@@ -501,7 +502,7 @@ proptest! {
                 }
                 Part::Call { name, arguments } => {
                     within += inside(name) + if arguments == "{}" { 0 } else { inside(arguments) };
-                    prop_assert!(json::object(arguments).is_some(), "{}", arguments);
+                    prop_assert!(json::object(arguments).is_ok(), "{}", arguments);
                 }
                 Part::Broken { at, .. } => prop_assert!(at <= text.len()),
             }
@@ -524,10 +525,10 @@ proptest! {
         prop_assume!(!gemma || !(text.contains("<escape>") || key.contains('<') || key.trim() != key
             || key.contains('"')));
         let mut arguments = String::from("{");
-        json::write_string(&key, &mut Plain(&mut arguments)).unwrap();
-        arguments.push_str(": ");
-        json::write_string(&text, &mut Plain(&mut arguments)).unwrap();
-        arguments.push('}');
+        for (text, after) in [(&key, ": "), (&text, "}")] {
+            json::quote(text, &mut |s| fmt::Write::write_str(&mut arguments, s)).unwrap();
+            arguments.push_str(after);
+        }
         let before = render(style, &[], &[Turn::User("x")]);
         let all = render(style, &[], &[Turn::User("x"), Turn::Call(Call { id: "1", name: &name, arguments: &arguments })]);
         let answer = all.strip_prefix(&before).unwrap();
