@@ -1,4 +1,4 @@
-//! A small JSON reader: the schema's text, checked once and indexed.
+//! The index of a schema's text, which is checked once and gone through often.
 //!
 //! [`Doc::parse`] writes one [`Item`] per value into memory that the caller
 //! gives. Members of an object are two items each, key then value; `next` leads

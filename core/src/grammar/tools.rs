@@ -264,6 +264,11 @@ mod tests {
             let error = schema(&tools, form, &mut out).unwrap_err();
             assert!(matches!(error, ToolsError::Parameters { tool: 1, .. }), "{bad}");
         }
+        let error = schema(&[Tool { name: "x", parameters: "{\"a\":" }], form, &mut out).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the parameters of tool number 0 are not a JSON object: it ends too soon at byte 5: give a schema, or nothing"
+        );
         let need = schema(&TOOLS, form, &mut out).unwrap().len();
         let error = schema(&TOOLS, form, &mut out[..99]).unwrap_err();
         assert_eq!(error, ToolsError::Room { need, have: 99 });

@@ -9,12 +9,10 @@ use super::{value, whole};
 pub(crate) fn escape(text: &str, out: &mut dyn FnMut(&str) -> fmt::Result) -> fmt::Result {
     let special = |c: char| spelling(c.into(), false);
     text.split_inclusive(|c| special(c).is_some()).try_for_each(|piece| {
-        let Some((at, escape)) = piece.char_indices().next_back().and_then(|(at, c)| Some((at, special(c)?)))
-        else {
-            return out(piece);
-        };
-        if at > 0 {
-            out(&piece[..at])?;
+        let Some(escape) = piece.chars().next_back().and_then(special) else { return out(piece) };
+        // What is escaped is a character of one byte.
+        if piece.len() > 1 {
+            out(&piece[..piece.len() - 1])?;
         }
         out(escape)
     })
