@@ -33,6 +33,7 @@ pub mod chat;
 pub mod generate;
 pub mod gguf;
 pub mod grammar;
+mod json;
 pub mod kernels;
 mod math;
 pub mod model;

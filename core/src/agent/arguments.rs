@@ -2,9 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use super::json::{self, NotJson, Scan};
 use crate::Name;
-use crate::grammar::Text;
+use crate::json::{self, NotJson, Text};
 
 /// A checked JSON object, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +77,7 @@ impl<'t> Arguments<'t> {
 
     /// Keys and values, in the order in which they are written.
     pub fn members(&self) -> Members<'t> {
-        let mut scan = Scan::new(self.text);
-        scan.take(b'{');
-        Members { scan }
+        Members(json::members(self.text))
     }
 
     /// The value of `key`; `None` where it is not there.
@@ -168,7 +165,7 @@ impl<'t> Value<'t> {
     }
 
     pub(super) fn text(&self) -> Option<Text<'t>> {
-        Some(Text::plain(self.raw.strip_prefix('"')?.strip_suffix('"')?))
+        Text::of(self.raw)
     }
 
     /// An integer; also one that is written with a fraction of zeros or an
@@ -206,16 +203,13 @@ impl<'t> Value<'t> {
 
     /// The values of a list.
     pub fn as_list(&self) -> Option<Elements<'t>> {
-        let mut scan = Scan::new(self.raw);
-        scan.take(b'[').then_some(Elements { scan })
+        self.raw.starts_with('[').then(|| Elements(json::elements(self.raw)))
     }
 }
 
 /// Keys and values of an object.
 #[derive(Clone)]
-pub struct Members<'t> {
-    scan: Scan<'t>,
-}
+pub struct Members<'t>(json::Members<'t>);
 
 /// The key of a member, its escapes not yet read.
 #[derive(Clone, Copy)]
@@ -255,28 +249,19 @@ impl<'t> Iterator for Members<'t> {
     type Item = (Key<'t>, Value<'t>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.scan.space();
-        self.scan.take(b',');
-        // The text was checked: what is no key is the end.
-        let key = self.scan.key().ok()?;
-        let raw = self.scan.value().ok()?;
-        Some((Key(Text::plain(key)), Value { raw }))
+        self.0.next().map(|(key, raw)| (Key(key), Value { raw }))
     }
 }
 
 /// Values of a list.
 #[derive(Clone)]
-pub struct Elements<'t> {
-    scan: Scan<'t>,
-}
+pub struct Elements<'t>(json::Elements<'t>);
 
 impl<'t> Iterator for Elements<'t> {
     type Item = Value<'t>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.scan.space();
-        self.scan.take(b',');
-        self.scan.value().ok().map(|raw| Value { raw })
+        self.0.next().map(|raw| Value { raw })
     }
 }
 

@@ -10,6 +10,7 @@ use core::fmt;
 use super::arguments::{Arguments, Key, Value};
 use crate::Name;
 use crate::grammar::{Matcher, Spacing};
+use crate::json;
 
 /// Why arguments are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,23 +170,10 @@ impl<'t> Feed<'_, '_, 't> {
         self.value(value, schema, depth)
     }
 
-    fn string(&mut self, chars: impl Iterator<Item = char>) -> Option<()> {
+    fn string(&mut self, mut chars: impl Iterator<Item = char>) -> Option<()> {
         self.bytes("\"")?;
-        for c in chars {
-            match c {
-                '"' => self.bytes("\\\"")?,
-                '\\' => self.bytes("\\\\")?,
-                '\n' => self.bytes("\\n")?,
-                '\r' => self.bytes("\\r")?,
-                '\t' => self.bytes("\\t")?,
-                '\u{8}' => self.bytes("\\b")?,
-                '\u{c}' => self.bytes("\\f")?,
-                '\0'..='\x1f' => {
-                    self.bytes(Name::format(format_args!("\\u{:04x}", u32::from(c))).as_str())?
-                }
-                c => self.bytes(c.encode_utf8(&mut [0; 4]))?,
-            }
-        }
+        let mut put = |s: &str| self.bytes(s).ok_or(fmt::Error);
+        chars.try_for_each(|c| json::escape(c.encode_utf8(&mut [0; 4]), &mut put)).ok()?;
         self.bytes("\"")
     }
 }

@@ -5,11 +5,11 @@ use core::fmt::Write;
 use super::arguments::Arguments;
 use super::cut::{Capped, Cut};
 use super::doors::{AgentError, Bounds, CallView, Door, End, Outcome, Step};
-use super::json::NotJson;
 use super::log::{CallId, Log, LogFull, short};
 use super::slot::{Bar, MOST_CALLS, Say, Slot, Stand};
 use crate::Name;
 use crate::chat::{ToolSpec, Turn};
+use crate::json::NotJson;
 
 /// Room kept for a result from the moment on that its call is known; what is
 /// said of a call that is not run always fits.

@@ -58,7 +58,6 @@ mod check;
 mod cut;
 mod doors;
 mod drive;
-mod json;
 mod log;
 mod machine;
 mod registry;
@@ -66,11 +65,11 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+pub use crate::json::NotJson;
 pub use arguments::{ArgumentError, ArgumentWhy, Arguments, Elements, Key, Members, Value};
 pub use check::Refusal;
 pub use doors::{AgentError, Bounds, CallView, Door, End, Outcome, Step};
 pub use drive::{Heard, Model, Read, run};
-pub use json::NotJson;
 pub use log::{CallId, Log, LogFull};
 pub use machine::Agent;
 pub use registry::{Entry, Failed, Ran, Registry, RunError, Tool, specs};

@@ -5,10 +5,10 @@ use core::fmt::{self, Write};
 use super::arguments::{ArgumentError, Arguments};
 use super::check::{self, Refusal};
 use super::cut::Capped;
-use super::json::NotJson;
 use crate::Name;
 use crate::chat::{Call, ToolSpec};
 use crate::grammar::{Grammar, Matcher, Stacks};
+use crate::json::NotJson;
 
 /// What runs when a tool is called: reads the arguments, writes what the model
 /// is to read. Writing never fails; what is too long is cut. After an error the

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use super::json::NotJson;
 use super::log::CallId;
 use crate::Name;
 use crate::chat::ToolSpec;
+use crate::json::NotJson;
 
 /// Most calls of one answer; [`Bounds::calls`](super::Bounds::calls) may allow
 /// fewer.

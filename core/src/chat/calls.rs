@@ -4,8 +4,9 @@
 //! than their own. Whatever an answer holds, [`parse`] goes through it once,
 //! front to back, and every piece is either understood or named as broken.
 
-use super::bare::{Fields, fields, is_calls, unfenced};
-use super::{CallSyntax, gemma, json};
+use super::bare::{Bare, Fields, fields};
+use super::{CallSyntax, gemma};
+use crate::json::{self, NotJson, Page, Text};
 use core::fmt;
 
 /// A piece of an answer.
@@ -77,19 +78,19 @@ pub fn parse<'t>(syntax: CallSyntax, text: &'t str, room: &'t mut [u8]) -> Parts
 
 /// The pieces of an answer, in order.
 pub struct Parts<'t> {
-    syntax: CallSyntax,
-    text: &'t str,
-    at: usize,
+    pub(super) syntax: CallSyntax,
+    pub(super) text: &'t str,
+    pub(super) at: usize,
     room: &'t mut [u8],
     /// The syntax's own marks are in the text.
     marked: bool,
     /// Nothing has been said yet, but perhaps thought.
     fresh: bool,
-    state: State,
+    pub(super) state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Start,
     Free,
     /// In a list of calls.
@@ -102,7 +103,7 @@ enum State {
 }
 
 /// What begins calls, where something does.
-fn opening(syntax: CallSyntax) -> Option<&'static str> {
+pub(super) fn opening(syntax: CallSyntax) -> Option<&'static str> {
     match syntax {
         CallSyntax::Hermes => Some(HERMES),
         CallSyntax::Mistral => Some(MISTRAL),
@@ -113,14 +114,12 @@ fn opening(syntax: CallSyntax) -> Option<&'static str> {
 
 const HERMES: &str = "<tool_call>";
 const HERMES_END: &str = "</tool_call>";
-const MISTRAL: &str = "[TOOL_CALLS]";
+pub(super) const MISTRAL: &str = "[TOOL_CALLS]";
 const ARGS: &str = "[ARGS]";
 const GEMMA: &str = "<start_function_call>";
 const GEMMA_END: &str = "<end_function_call>";
 const THINK: &str = "<think>";
 const THOUGHT: &str = "</think>";
-/// What a bare call begins with.
-const BARE: &str = "{\"name\"";
 
 impl<'t> Iterator for Parts<'t> {
     type Item = Part<'t>;
@@ -156,11 +155,11 @@ impl<'t> Iterator for Parts<'t> {
 }
 
 impl<'t> Parts<'t> {
-    fn rest(&self, at: usize) -> &'t str {
+    pub(super) fn rest(&self, at: usize) -> &'t str {
         self.text.get(at..).unwrap_or("")
     }
 
-    fn slice(&self, start: usize, end: usize) -> &'t str {
+    pub(super) fn slice(&self, start: usize, end: usize) -> &'t str {
         self.text.get(start..end).unwrap_or("")
     }
 
@@ -217,21 +216,6 @@ impl<'t> Parts<'t> {
         rest.starts_with(THINK) || opening(self.syntax).is_some_and(|mark| rest.starts_with(mark))
     }
 
-    /// Whether a call without marks begins at a bracket.
-    fn bare_at(&self, at: usize) -> Bare {
-        let other = Bare::Other { end: at + 1 };
-        if opening(self.syntax).is_some() || !self.rest(at).starts_with(BARE) {
-            return other;
-        }
-        match json::value(self.text, at) {
-            Ok(end) if fields(self.slice(at, end)).is_call() => Bare::Call,
-            Ok(end) => Bare::Other { end },
-            Err(fault) if fault.cut => Bare::Call,
-            // Faults lie at bytes that may be within a character.
-            Err(fault) => Bare::Other { end: self.text.ceil_char_boundary(fault.at.max(at + 1)) },
-        }
-    }
-
     /// What begins at the mark at `self.at`.
     fn marked_part(&mut self, fresh: bool) -> Option<Part<'t>> {
         let rest = self.rest(self.at);
@@ -266,21 +250,24 @@ impl<'t> Parts<'t> {
         } else if rest.is_empty() || rest.starts_with(HERMES) {
             self.at = after;
         } else {
-            return self.fail(json::Fault { at: after, cut: false }, HERMES_END);
+            return self.fail(NotJson { byte: after, what: "no end" }, HERMES_END);
         }
         self.call(start, end)
     }
 
     /// A broken call; goes on after what ends it.
-    fn fail(&mut self, fault: json::Fault, end: &str) -> Part<'t> {
-        let resume = self.text.ceil_char_boundary(fault.at.min(self.text.len()));
+    pub(super) fn fail(&mut self, fault: NotJson, end: &str) -> Part<'t> {
+        let resume = self.text.ceil_char_boundary(fault.byte.min(self.text.len()));
         // Mistral's marks only begin calls: the next one counts.
         let past = if end == MISTRAL { 0 } else { end.len() };
         self.at = match self.rest(resume).find(end) {
             Some(step) => resume + step + past,
             None => self.text.len(),
         };
-        Part::Broken { at: fault.at, why: if fault.cut { Broken::Cut } else { Broken::Syntax } }
+        Part::Broken {
+            at: fault.byte,
+            why: if fault.is_cut(self.text) { Broken::Cut } else { Broken::Syntax },
+        }
     }
 
     /// A list of calls, one call, or `NAME[ARGS]{…}` as newer models write it.
@@ -314,7 +301,7 @@ impl<'t> Parts<'t> {
         // An id of the call may stand before the arguments.
         let open = rest.find('{').unwrap_or(rest.len());
         if !rest.get(len..open).unwrap_or("").contains(ARGS) && open != len {
-            return self.fail(json::Fault { at: start + len, cut: false }, MISTRAL);
+            return self.fail(NotJson { byte: start + len, what: "no arguments" }, MISTRAL);
         }
         match json::value(self.text, start + open) {
             Ok(end) => {
@@ -360,22 +347,21 @@ impl<'t> Parts<'t> {
         let name = name.strip_prefix("call:").unwrap_or(name).trim();
         let open = start + len;
         if name.is_empty() || !self.rest(open).starts_with('{') {
-            let part = self.fail(json::Fault { at: open, cut: false }, GEMMA_END);
+            let part = self.fail(NotJson { byte: open, what: "no name or arguments" }, GEMMA_END);
             return match part {
                 Part::Broken { at, .. } if name.is_empty() => Part::Broken { at, why: Broken::Name },
                 part => part,
             };
         }
-        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
+        let mut page = Page::new(core::mem::take(&mut self.room));
         match gemma::read(self.text, open, &mut page) {
             Ok(end) => {
                 let after = json::skip(self.text, end);
                 let closed = self.rest(after).starts_with(GEMMA_END);
                 self.at = if closed { after + GEMMA_END.len() } else { end };
-                let fits = page.fits();
                 match self.hand_out(page) {
-                    Some(arguments) if fits => Part::Call { name, arguments },
-                    _ => Part::Broken { at: open, why: Broken::Room },
+                    Some(arguments) => Part::Call { name, arguments },
+                    None => Part::Broken { at: open, why: Broken::Room },
                 }
             }
             Err(fault) => {
@@ -386,94 +372,14 @@ impl<'t> Parts<'t> {
     }
 
     /// What was written becomes a text, the rest of the room remains.
-    fn hand_out(&mut self, page: gemma::Page<'t>) -> Option<&'t str> {
-        let (used, rest) = page.split();
-        self.room = rest;
-        core::str::from_utf8(used).ok()
-    }
-
-    /// Looks whether an answer without marks is a call as a whole, or several.
-    fn sequence(&mut self, text: &'t str) -> bool {
-        let plain = unfenced(text);
-        let Some(first) = plain.find(['{', '[']) else { return false };
-        // Where the call stands in the answer.
-        let offset = |piece: &str| piece.as_ptr() as usize - self.text.as_ptr() as usize;
-        let (start, end) = (offset(plain) + first, offset(plain) + plain.len());
-        if first != 0 || plain.is_empty() {
-            return false;
-        }
-        let mut at = start;
-        let (mut calls, mut plain_calls) = (0, true);
-        while at < end {
-            let Ok(stop) = json::value(self.slice(0, end), at) else { return false };
-            if !is_calls(self.slice(at, stop)) {
-                return false;
-            }
-            calls += 1;
-            plain_calls &= fields(self.slice(at, stop)).is_call();
-            at = json::skip(self.text, stop);
-            while matches!(self.text.as_bytes().get(at), Some(b';' | b',')) && at < end {
-                at = json::skip(self.text, at + 1);
-            }
-        }
-        // One list, or any number of calls.
-        let found = calls > 0 && (calls == 1 || plain_calls);
-        if found {
-            self.at = start;
-            self.state = State::Sequence { end };
-        }
-        found
-    }
-
-    /// The next call of those that [`Self::sequence`] found.
-    fn in_sequence(&mut self, end: usize) -> Option<Part<'t>> {
-        let bytes = self.text.as_bytes();
-        while self.at < end
-            && matches!(bytes[self.at], b' ' | b'\n' | b'\r' | b'\t' | b';' | b',' | b']' | b'}')
-        {
-            self.at += 1;
-        }
-        if self.at >= end {
-            self.at = self.text.len();
-            self.state = State::Free;
-            return None;
-        }
-        let stop = json::value(self.text, self.at).unwrap_or(end);
-        let value = self.slice(self.at, stop);
-        // Within a list, or within the list of `tool_calls`.
-        let inner = match value.as_bytes().first() {
-            Some(b'[') => Some(value),
-            _ => json::members(value).find(|(k, _)| json::is(k, "tool_calls")).map(|(_, v)| v),
-        };
-        if let Some(list) = inner {
-            let start = list.as_ptr() as usize - self.text.as_ptr() as usize;
-            self.at = start + 1;
-            self.state = State::Sequence { end: start + list.len() };
-            return None;
-        }
-        let part = self.call(self.at, stop);
-        self.at = stop;
-        Some(part)
-    }
-
-    /// A call without marks at `self.at`.
-    fn bare(&mut self) -> Part<'t> {
-        match json::value(self.text, self.at) {
-            Ok(end) => {
-                let start = core::mem::replace(&mut self.at, end);
-                // Several may be written with a semicolon between them.
-                let after = json::skip(self.text, end);
-                if self.rest(after).starts_with(';') {
-                    self.at = after + 1;
-                }
-                self.call(start, end)
-            }
-            Err(fault) => self.fail(fault, MISTRAL),
-        }
+    fn hand_out(&mut self, page: Page<'t>) -> Option<&'t str> {
+        let text;
+        (text, self.room) = page.split();
+        text
     }
 
     /// The call that a whole object is.
-    fn call(&mut self, start: usize, end: usize) -> Part<'t> {
+    pub(super) fn call(&mut self, start: usize, end: usize) -> Part<'t> {
         let Fields { name, arguments } = fields(self.slice(start, end));
         let Some(name) = name.filter(|n| n.len() > 2 && n.starts_with('"')) else {
             return Part::Broken { at: start, why: Broken::Name };
@@ -489,9 +395,9 @@ impl<'t> Parts<'t> {
                     return Part::Broken { at: start, why: Broken::Room };
                 };
                 match json::object(inner) {
-                    Some(object) => object,
-                    None if inner.trim().is_empty() => "{}",
-                    None => return Part::Broken { at: start, why: Broken::Arguments },
+                    Ok(object) => object,
+                    Err(_) if inner.trim().is_empty() => "{}",
+                    Err(_) => return Part::Broken { at: start, why: Broken::Arguments },
                 }
             }
             Some(_) => return Part::Broken { at: start, why: Broken::Arguments },
@@ -501,24 +407,14 @@ impl<'t> Parts<'t> {
 
     /// What a string value says.
     fn unescaped(&mut self, string: &'t str) -> Option<&'t str> {
-        let inner = string.strip_prefix('"')?.strip_suffix('"')?;
-        if !inner.contains('\\') {
-            return Some(inner);
+        let text = Text::of(string)?;
+        if !text.raw().contains('\\') {
+            return Some(text.raw());
         }
-        let mut page = gemma::Page::new(core::mem::take(&mut self.room));
-        for c in json::chars(string) {
+        let mut page = Page::new(core::mem::take(&mut self.room));
+        for c in text.chars() {
             page.push(c.encode_utf8(&mut [0; 4]));
         }
-        let fits = page.fits();
-        self.hand_out(page).filter(|_| fits)
+        self.hand_out(page)
     }
-}
-
-/// What stands at a bracket in free text.
-enum Bare {
-    Call,
-    /// No call; look on from there.
-    Other {
-        end: usize,
-    },
 }

@@ -5,7 +5,8 @@
 //! then the JSON Schema of the parameters, where names of types are upper case
 //! and come last in each object.
 
-use super::{Call, CallResult, Out, ToolSpec, json};
+use super::{Call, CallResult, Out, ToolSpec};
+use crate::json::{self, NotJson, Page, Text};
 use core::fmt;
 
 /// Deepest nesting that is written; what is deeper is written as its JSON text.
@@ -35,8 +36,8 @@ pub(super) fn response(result: CallResult<'_>, out: &mut dyn Out) -> fmt::Result
     out.control("<start_function_response>response:")?;
     out.text(result.name)?;
     match json::object(result.content) {
-        Some(object) => value(object, DEPTH, out)?,
-        None => {
+        Ok(object) => value(object, DEPTH, out)?,
+        Err(_) => {
             out.control("{value:")?;
             plain(result.content, out)?;
             out.control("}")?;
@@ -51,20 +52,19 @@ fn plain(text: &str, out: &mut dyn Out) -> fmt::Result {
     out.control(ESCAPE)
 }
 
-/// A string value of JSON, changed to upper case if need be.
-fn string(text: &str, upper: bool, out: &mut dyn Out) -> fmt::Result {
+/// A string, changed to upper case if need be.
+fn string(text: Text<'_>, upper: bool, out: &mut dyn Out) -> fmt::Result {
     out.control(ESCAPE)?;
     characters(text, upper, out)?;
     out.control(ESCAPE)
 }
 
-/// The characters of a string value; whole where it has no escapes.
-fn characters(text: &str, upper: bool, out: &mut dyn Out) -> fmt::Result {
-    let inner = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or("");
-    if !upper && !inner.contains('\\') {
-        return out.text(inner);
+/// The characters of a string; whole where it has no escapes.
+fn characters(text: Text<'_>, upper: bool, out: &mut dyn Out) -> fmt::Result {
+    if !upper && !text.raw().contains('\\') {
+        return out.text(text.raw());
     }
-    json::chars(text).try_for_each(|c| {
+    text.chars().try_for_each(|c| {
         let c = if upper { c.to_ascii_uppercase() } else { c };
         out.text(c.encode_utf8(&mut [0; 4]))
     })
@@ -72,8 +72,10 @@ fn characters(text: &str, upper: bool, out: &mut dyn Out) -> fmt::Result {
 
 /// A whole value of JSON.
 fn value(text: &str, depth: usize, out: &mut dyn Out) -> fmt::Result {
+    if let Some(text) = Text::of(text) {
+        return string(text, false, out);
+    }
     match text.as_bytes().first() {
-        Some(b'"') => string(text, false, out),
         Some(b'{') if depth > 0 => {
             out.control("{")?;
             for (i, (key, held)) in json::members(text).enumerate() {
@@ -111,14 +113,14 @@ fn schema(text: &str, depth: usize, out: &mut dyn Out) -> fmt::Result {
     out.control("{")?;
     let mut first = true;
     for last in [false, true] {
-        for (key, held) in json::members(text).filter(|(key, _)| json::is(key, "type") == last) {
+        for (key, held) in json::members(text).filter(|(key, _)| key.is("type") == last) {
             out.control(if first { "" } else { "," })?;
             first = false;
             characters(key, false, out)?;
             out.control(":")?;
-            if json::is(key, "type") {
+            if key.is("type") {
                 types(held, depth - 1, out)?;
-            } else if json::is(key, "properties") {
+            } else if key.is("properties") {
                 properties(held, depth - 1, out)?;
             } else {
                 schema(held, depth - 1, out)?;
@@ -144,65 +146,17 @@ fn properties(text: &str, depth: usize, out: &mut dyn Out) -> fmt::Result {
 }
 
 fn types(text: &str, depth: usize, out: &mut dyn Out) -> fmt::Result {
-    match text.as_bytes().first() {
-        Some(b'"') => string(text, true, out),
-        Some(b'[') if depth > 0 => list(text, out, &mut |held, out| types(held, 0, out)),
-        _ => value(text, depth, out),
-    }
-}
-
-/// Text in the caller's room, counted on where it no longer fits.
-pub(super) struct Page<'o> {
-    out: &'o mut [u8],
-    len: usize,
-}
-
-impl<'o> Page<'o> {
-    pub(super) fn new(out: &'o mut [u8]) -> Self {
-        Self { out, len: 0 }
-    }
-
-    pub(super) fn push(&mut self, text: &str) {
-        let end = self.len.saturating_add(text.len());
-        if let Some(room) = self.out.get_mut(self.len..end) {
-            room.copy_from_slice(text.as_bytes());
-        }
-        self.len = end;
-    }
-
-    /// A JSON string.
-    fn string(&mut self, text: &str) {
-        self.push("\"");
-        for c in text.chars() {
-            // Pages take everything.
-            let _ = json::escaped(c, &mut |s| {
-                self.push(s);
-                Ok(())
-            });
-        }
-        self.push("\"");
-    }
-
-    pub(super) fn fits(&self) -> bool {
-        self.len <= self.out.len()
-    }
-
-    /// What is written, and the room left.
-    pub(super) fn split(self) -> (&'o [u8], &'o mut [u8]) {
-        let at = self.len.min(self.out.len());
-        let (used, rest) = self.out.split_at_mut(at);
-        (used, rest)
-    }
-
-    pub(super) fn give_back(self) -> &'o mut [u8] {
-        self.out
+    match Text::of(text) {
+        Some(name) => string(name, true, out),
+        None if text.starts_with('[') && depth > 0 => list(text, out, &mut |held, out| types(held, 0, out)),
+        None => value(text, depth, out),
     }
 }
 
 /// Reads the object that begins at `at`, writes it as JSON and says where it
 /// ends. Lenient where a model may forget: strings without marks, JSON's own
 /// strings.
-pub(super) fn read(text: &str, at: usize, page: &mut Page<'_>) -> Result<usize, json::Fault> {
+pub(super) fn read(text: &str, at: usize, page: &mut Page<'_>) -> Result<usize, NotJson> {
     let mut reader = Reader { text, at, page };
     let (mut open, mut depth) = (0u64, 0u32);
     loop {
@@ -256,14 +210,18 @@ struct Reader<'t, 'p, 'o> {
 }
 
 impl<'t> Reader<'t, '_, '_> {
-    fn bad<T>(&self) -> Result<T, json::Fault> {
-        Err(json::Fault { at: self.at, cut: self.at >= self.text.len() })
+    fn bad<T>(&self) -> Result<T, NotJson> {
+        Err(NotJson { byte: self.at, what: "not as FunctionGemma writes" })
+    }
+
+    fn ends(&self) -> NotJson {
+        NotJson { byte: self.text.len(), what: "it ends too soon" }
     }
 
     /// The next byte that is no white space.
-    fn due(&mut self) -> Result<u8, json::Fault> {
+    fn due(&mut self) -> Result<u8, NotJson> {
         self.at = json::skip(self.text, self.at);
-        self.text.as_bytes().get(self.at).copied().ok_or(json::Fault { at: self.text.len(), cut: true })
+        self.text.as_bytes().get(self.at).copied().ok_or(self.ends())
     }
 
     fn rest(&self) -> &'t str {
@@ -283,16 +241,16 @@ impl<'t> Reader<'t, '_, '_> {
     }
 
     /// The text between two marks, if one is here.
-    fn marked(&mut self) -> Result<Option<&'t str>, json::Fault> {
+    fn marked(&mut self) -> Result<Option<&'t str>, NotJson> {
         let Some(inner) = self.rest().strip_prefix(ESCAPE) else { return Ok(None) };
         let Some(len) = inner.find(ESCAPE) else {
-            return Err(json::Fault { at: self.text.len(), cut: true });
+            return Err(self.ends());
         };
         self.at += 2 * ESCAPE.len() + len;
         Ok(inner.get(..len))
     }
 
-    fn key(&mut self) -> Result<(), json::Fault> {
+    fn key(&mut self) -> Result<(), NotJson> {
         self.due()?;
         if let Some(key) = self.marked()? {
             self.page.string(key);
@@ -300,7 +258,7 @@ impl<'t> Reader<'t, '_, '_> {
             self.json()?;
         } else {
             let Some(len) = self.rest().find([':', ',', '{', '}', '<']) else {
-                return Err(json::Fault { at: self.text.len(), cut: true });
+                return Err(self.ends());
             };
             let key = self.rest().get(..len).unwrap_or("").trim();
             self.at += len;
@@ -318,14 +276,14 @@ impl<'t> Reader<'t, '_, '_> {
     }
 
     /// A JSON value as it stands.
-    fn json(&mut self) -> Result<(), json::Fault> {
+    fn json(&mut self) -> Result<(), NotJson> {
         let end = json::value(self.text, self.at)?;
         self.page.push(self.text.get(self.at..end).unwrap_or(""));
         self.at = end;
         Ok(())
     }
 
-    fn scalar(&mut self) -> Result<(), json::Fault> {
+    fn scalar(&mut self) -> Result<(), NotJson> {
         if let Some(text) = self.marked()? {
             self.page.string(text);
             return Ok(());
@@ -334,7 +292,7 @@ impl<'t> Reader<'t, '_, '_> {
             return self.json();
         }
         let Some(len) = self.rest().find([',', '{', '}', '[', ']', '<']) else {
-            return Err(json::Fault { at: self.text.len(), cut: true });
+            return Err(self.ends());
         };
         let text = self.rest().get(..len).unwrap_or("").trim();
         if text.is_empty() {
@@ -342,8 +300,8 @@ impl<'t> Reader<'t, '_, '_> {
         }
         self.at += len;
         match json::whole(text) {
-            Some(scalar) => self.page.push(scalar),
-            None => self.page.string(text),
+            Ok(scalar) => self.page.push(scalar),
+            Err(_) => self.page.string(text),
         }
         Ok(())
     }

@@ -9,7 +9,6 @@
 mod bare;
 mod calls;
 mod gemma;
-mod json;
 mod session;
 mod style;
 mod syntax;

@@ -1,7 +1,8 @@
 //! Writing a conversation in a family's style, turn by turn.
 
 use super::style::Marks;
-use super::{Call, CallResult, CallSyntax, Out, Style, Template, ToolSpec, Turn, gemma, json};
+use super::{Call, CallResult, CallSyntax, Out, Style, Template, ToolSpec, Turn, gemma};
+use crate::json;
 use core::fmt;
 
 /// What is being written and not closed yet.
@@ -246,7 +247,7 @@ impl<'w> Writer<'w> {
                 self.out.control(if calls == 0 { "[TOOL_CALLS] [" } else { ", " })?;
                 self.json_call(call, "arguments")?;
                 self.out.control(", \"id\": ")?;
-                json::write_string(call.id, self.out)?;
+                self.string(call.id)?;
                 self.out.control("}")
             }
             CallSyntax::FunctionGemma => gemma::call(call, self.out),
@@ -256,11 +257,11 @@ impl<'w> Writer<'w> {
     /// A call but for its last brace.
     fn json_call(&mut self, call: Call<'_>, key: &str) -> fmt::Result {
         self.out.control("{\"name\": ")?;
-        json::write_string(call.name, self.out)?;
+        self.string(call.name)?;
         self.out.control(", \"")?;
         self.out.control(key)?;
         self.out.control("\": ")?;
-        json::write_spaced(json::object(call.arguments).unwrap_or("{}"), self.out)
+        self.json(json::object(call.arguments).unwrap_or("{}"))
     }
 
     fn result(&mut self, result: CallResult<'_>) -> fmt::Result {
@@ -281,11 +282,11 @@ impl<'w> Writer<'w> {
                 self.close()?;
                 self.out.control("[TOOL_RESULTS] {\"content\": ")?;
                 match json::whole(result.content) {
-                    Some(value) => json::write_spaced(value, self.out)?,
-                    None => json::write_string(result.content, self.out)?,
+                    Ok(value) => self.json(value)?,
+                    Err(_) => self.string(result.content)?,
                 }
                 self.out.control(", \"call_id\": ")?;
-                json::write_string(result.id, self.out)?;
+                self.string(result.id)?;
                 self.out.control("}[/TOOL_RESULTS]")
             }
             CallSyntax::Hermes | CallSyntax::Json => {
@@ -326,20 +327,29 @@ impl<'w> Writer<'w> {
         }
     }
 
+    /// Writes a string of JSON.
+    fn string(&mut self, text: &str) -> fmt::Result {
+        json::quote(text, &mut |s| self.out.text(s))
+    }
+
+    /// Writes a value of JSON.
+    fn json(&mut self, text: &str) -> fmt::Result {
+        json::spaced(text, &mut |s| self.out.text(s))
+    }
+
     /// A tool as OpenAI's API has it, or the inner object alone.
     fn tool(&mut self, tool: &ToolSpec<'_>, outer: bool) -> fmt::Result {
-        let out = &mut *self.out;
-        out.control(if outer { "{\"type\": \"function\", \"function\": {" } else { "{" })?;
-        out.control("\"name\": ")?;
-        json::write_string(tool.name, out)?;
+        self.out.control(if outer { "{\"type\": \"function\", \"function\": {" } else { "{" })?;
+        self.out.control("\"name\": ")?;
+        self.string(tool.name)?;
         if !tool.description.is_empty() {
-            out.control(", \"description\": ")?;
-            json::write_string(tool.description, out)?;
+            self.out.control(", \"description\": ")?;
+            self.string(tool.description)?;
         }
-        out.control(", \"parameters\": ")?;
+        self.out.control(", \"parameters\": ")?;
         let none = "{\"type\":\"object\",\"properties\":{}}";
-        json::write_spaced(json::object(tool.parameters).unwrap_or(none), out)?;
-        out.control(if outer { "}}" } else { "}" })
+        self.json(json::object(tool.parameters).unwrap_or(none))?;
+        self.out.control(if outer { "}}" } else { "}" })
     }
 
     fn each_tool(&mut self, outer: bool, between: &str) -> fmt::Result {

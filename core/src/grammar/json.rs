@@ -1,25 +1,14 @@
-//! A small JSON reader: the schema's text, checked once and indexed.
+//! The index of a schema's text, which is checked once and gone through often.
 //!
 //! [`Doc::parse`] writes one [`Item`] per value into memory that the caller
 //! gives. Members of an object are two items each, key then value; `next` leads
 //! past a value and all that it holds.
 
+use core::ops::Range;
+
 use super::error::Why;
-
-/// Deepest nesting of a schema's own text.
-const DEPTH: usize = 64;
-
-/// What an item is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Null,
-    False,
-    True,
-    Number,
-    Str,
-    Array,
-    Object,
-}
+use crate::json::{DEPTH, NotJson, Scan, Sink};
+pub(super) use crate::json::{Kind, Text};
 
 /// One value of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,19 +33,17 @@ pub(super) struct Doc<'d> {
     items: &'d [Item],
 }
 
-/// A string of the text, its escapes not yet read.
-#[derive(Clone, Copy)]
-pub(crate) struct Text<'d>(&'d str);
-
 impl<'d> Doc<'d> {
     /// Checks and indexes `text`.
     pub(super) fn parse(text: &'d str, items: &'d mut [Item]) -> Result<Self, Why> {
         if u32::try_from(text.len()).is_err() {
             return Err(Why::Limit { what: "bytes of schema", limit: u32::MAX as usize });
         }
-        let mut reader = Reader { text: text.as_bytes(), at: 0, items, len: 0 };
-        reader.run()?;
-        let Reader { items, len, .. } = reader;
+        let mut index = Index { text, items, len: 0, open: 0, depth: 0 };
+        let mut scan = Scan::new(text, 0);
+        scan.walk(&mut index)?;
+        scan.end()?;
+        let Index { items, len, .. } = index;
         Ok(Self { text, items: &items[..len] })
     }
 
@@ -83,8 +70,7 @@ impl<'d> Doc<'d> {
 
     /// The string at `at`; empty where it is none.
     pub(super) fn text(&self, at: u32) -> Text<'d> {
-        let raw = self.raw(at);
-        Text(raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or(""))
+        Text::of(self.raw(at)).unwrap_or(Text::plain(""))
     }
 
     /// The item after the value at `at`.
@@ -143,284 +129,74 @@ fn plain_number(text: &str) -> &str {
     text.trim_end_matches('0').trim_end_matches('.')
 }
 
-impl<'d> Text<'d> {
-    /// A text without escapes.
-    pub(crate) fn plain(text: &'d str) -> Self {
-        Self(text)
-    }
-
-    /// Its characters.
-    pub(crate) fn chars(self) -> impl Iterator<Item = char> + Clone + use<'d> {
-        let mut rest = self.0;
-        core::iter::from_fn(move || {
-            let (c, after) = next_char(rest)?;
-            rest = after;
-            Some(c)
-        })
-    }
-
-    pub(crate) fn is(self, other: &str) -> bool {
-        self.chars().eq(other.chars())
-    }
-
-    pub(crate) fn same(self, other: Text<'_>) -> bool {
-        self.chars().eq(other.chars())
-    }
-
-    /// The text as it stands between its quotes.
-    pub(super) fn raw(self) -> &'d str {
-        self.0
+impl From<NotJson> for Why {
+    fn from(e: NotJson) -> Self {
+        // No text here is longer than 2^32 bytes.
+        Self::Syntax { byte: e.byte as u32, what: e.what }
     }
 }
 
-fn next_char(rest: &str) -> Option<(char, &str)> {
-    let c = rest.chars().next()?;
-    let after = &rest[c.len_utf8()..];
-    if c != '\\' {
-        return Some((c, after));
-    }
-    let kind = after.chars().next()?;
-    let after = after.get(1..)?;
-    let c = match kind {
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'u' => return unicode(after),
-        other => other,
-    };
-    Some((c, after))
-}
-
-/// The character after `\u`, a pair of surrogates included.
-fn unicode(rest: &str) -> Option<(char, &str)> {
-    let high = u32::from_str_radix(rest.get(..4)?, 16).ok()?;
-    let rest = &rest[4..];
-    if !(0xd800..0xdc00).contains(&high) {
-        return Some((char::from_u32(high)?, rest));
-    }
-    let low = u32::from_str_radix(rest.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
-    let code = 0x10000 + ((high - 0xd800) << 10) + low.checked_sub(0xdc00)?;
-    Some((char::from_u32(code)?, &rest[6..]))
-}
-
-struct Reader<'t, 'd> {
-    text: &'t [u8],
-    at: usize,
+/// Items as they are found.
+struct Index<'d> {
+    text: &'d str,
     items: &'d mut [Item],
     len: usize,
+    /// The innermost list or object. Until it ends, its `next` is the one around
+    /// it.
+    open: usize,
+    depth: usize,
 }
 
-impl Reader<'_, '_> {
-    fn run(&mut self) -> Result<(), Why> {
-        let (mut open, mut depth) = ([0usize; DEPTH], 0);
-        loop {
-            self.space();
-            if let Some(container) = self.value()? {
-                *open.get_mut(depth).ok_or(Why::Limit { what: "levels of nesting", limit: DEPTH })? =
-                    container;
-                depth += 1;
-                if self.is_object(container) {
-                    self.key(container)?;
-                }
-                continue;
-            }
-            // A value has ended, and perhaps what holds it.
-            loop {
-                self.space();
-                let Some(&container) = open[..depth].last() else {
-                    return if self.at == self.text.len() { Ok(()) } else { self.bad("text after the end") };
-                };
-                let object = self.is_object(container);
-                match self.text.get(self.at) {
-                    Some(b',') => {
-                        self.at += 1;
-                        if object {
-                            self.key(container)?;
-                        }
-                        break;
-                    }
-                    Some(b'}') if object => self.close(container),
-                    Some(b']') if !object => self.close(container),
-                    _ => return self.bad("a comma or the end of the list is missing"),
-                }
-                depth -= 1;
-            }
-        }
-    }
-
-    fn bad<T>(&self, what: &'static str) -> Result<T, Why> {
-        Err(Why::Syntax { byte: self.at as u32, what })
-    }
-
-    fn is_object(&self, container: usize) -> bool {
-        self.items[container].kind == Kind::Object as u32
-    }
-
-    fn space(&mut self) {
-        while matches!(self.text.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-            self.at += 1;
-        }
-    }
-
-    fn push(&mut self, kind: Kind, start: usize) -> Result<usize, Why> {
-        let limit = self.items.len();
-        let slot = self.items.get_mut(self.len).ok_or(Why::Limit { what: "schema values", limit })?;
-        let next = self.len as u32 + 1;
-        *slot = Item { start: start as u32, end: self.at as u32, next, kind: kind as u32 };
+impl<'d> Index<'d> {
+    fn push(&mut self, kind: Kind, at: Range<usize>) -> Result<usize, Why> {
+        let (this, limit) = (self.len, self.items.len());
+        let slot = self.items.get_mut(this).ok_or(Why::Limit { what: "schema values", limit })?;
+        *slot = Item { start: at.start as u32, end: at.end as u32, next: this as u32 + 1, kind: kind as u32 };
         self.len += 1;
-        Ok(self.len - 1)
+        Ok(this)
     }
 
-    fn close(&mut self, container: usize) {
-        self.at += 1;
-        self.items[container].end = self.at as u32;
-        self.items[container].next = self.len as u32;
+    fn key_text(&self, at: usize) -> Option<Text<'d>> {
+        let Item { start, end, .. } = self.items[at];
+        Text::of(self.text.get(start as usize..end as usize)?)
     }
+}
 
-    /// Reads a value. A list that is not empty is returned, still open.
-    fn value(&mut self) -> Result<Option<usize>, Why> {
-        let start = self.at;
-        let rest = &self.text[start..];
-        for (word, kind) in [(&b"null"[..], Kind::Null), (b"false", Kind::False), (b"true", Kind::True)] {
-            if rest.starts_with(word) {
-                self.at += word.len();
-                return self.push(kind, start).map(|_| None);
-            }
-        }
-        let (kind, end) = match rest.first() {
-            Some(b'"') => {
-                self.string()?;
-                return self.push(Kind::Str, start).map(|_| None);
-            }
-            Some(b'-' | b'0'..=b'9') => {
-                self.number()?;
-                return self.push(Kind::Number, start).map(|_| None);
-            }
-            Some(b'{') => (Kind::Object, b'}'),
-            Some(b'[') => (Kind::Array, b']'),
-            _ => return self.bad("a value is missing"),
-        };
-        self.at += 1;
-        self.space();
-        let container = self.push(kind, start)?;
-        if self.text.get(self.at) == Some(&end) {
-            self.close(container);
-            return Ok(None);
-        }
-        Ok(Some(container))
-    }
+impl Sink for Index<'_> {
+    type Error = Why;
 
-    fn key(&mut self, container: usize) -> Result<(), Why> {
-        self.space();
-        let start = self.at;
-        if self.text.get(start) != Some(&b'"') {
-            return self.bad("a key is missing");
+    fn value(&mut self, kind: Kind, at: Range<usize>) -> Result<(), Why> {
+        let this = self.push(kind, at)?;
+        if matches!(kind, Kind::Array | Kind::Object) {
+            if self.depth == DEPTH {
+                return Err(Why::Limit { what: "levels of nesting", limit: DEPTH });
+            }
+            self.items[this].next = self.open as u32;
+            (self.open, self.depth) = (this, self.depth + 1);
         }
-        self.string()?;
-        let key = self.push(Kind::Str, start)?;
-        self.unique(container, key)?;
-        self.space();
-        if self.text.get(self.at) != Some(&b':') {
-            return self.bad("a colon is missing");
-        }
-        self.at += 1;
         Ok(())
     }
 
     /// A key may not come twice: readers disagree on which one counts.
-    fn unique(&self, container: usize, key: usize) -> Result<(), Why> {
-        let text = |i: usize| {
-            let item = self.items[i];
-            let raw = self.text.get(item.start as usize + 1..(item.end as usize).saturating_sub(1));
-            Text(raw.and_then(|r| core::str::from_utf8(r).ok()).unwrap_or(""))
-        };
-        let mut other = container + 1;
+    fn key(&mut self, at: Range<usize>) -> Result<(), Why> {
+        let byte = at.start as u32;
+        let (key, mut other) = (self.push(Kind::Str, at)?, self.open + 1);
+        let text = self.key_text(key);
         while other < key {
-            if text(other).same(text(key)) {
-                return Err(Why::Syntax { byte: self.items[key].start, what: "the key is there already" });
+            if self.key_text(other).zip(text).is_some_and(|(a, b)| a.same(b)) {
+                return Err(Why::Syntax { byte, what: "the key is there already" });
             }
             other = (self.items[other + 1].next as usize).max(other + 2);
         }
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Why> {
-        self.at += 1;
-        loop {
-            match self.text.get(self.at) {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => self.escape()?,
-                Some(0x20..) => self.at += 1,
-                _ => return self.bad("a string does not end or holds a raw control character"),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), Why> {
-        match self.text.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                // ASCII digits are checked here, so that the slices are text.
-                let rest = &self.text[self.at + 2..];
-                let digits = rest.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
-                let tail = core::str::from_utf8(rest.get(..10).unwrap_or(rest).utf8_prefix()).unwrap_or("");
-                let Some((_, after)) = (if digits == 4 { unicode(tail) } else { None }) else {
-                    return self.bad("an escape that stands for no character");
-                };
-                self.at += 2 + tail.len() - after.len();
-            }
-            _ => return self.bad("an unknown escape"),
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), Why> {
-        let digits = |r: &mut Self| {
-            let start = r.at;
-            while matches!(r.text.get(r.at), Some(b'0'..=b'9')) {
-                r.at += 1;
-            }
-            r.at - start
-        };
-        self.at += usize::from(self.text[self.at] == b'-');
-        let zero = self.text.get(self.at) == Some(&b'0');
-        let whole = digits(self);
-        if whole == 0 || zero && whole > 1 {
-            return self.bad("not a number");
-        }
-        if self.text.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            if digits(self) == 0 {
-                return self.bad("not a number");
-            }
-        }
-        if matches!(self.text.get(self.at), Some(b'e' | b'E')) {
-            self.at += 1;
-            self.at += usize::from(matches!(self.text.get(self.at), Some(b'+' | b'-')));
-            if digits(self) == 0 {
-                return self.bad("not a number");
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The longest part of some bytes that is whole characters.
-trait Utf8Prefix {
-    fn utf8_prefix(&self) -> &[u8];
-}
-
-impl Utf8Prefix for [u8] {
-    fn utf8_prefix(&self) -> &[u8] {
-        match core::str::from_utf8(self) {
-            Ok(_) => self,
-            Err(e) => &self[..e.valid_up_to()],
-        }
+    fn close(&mut self, end: usize) {
+        let next = self.len as u32;
+        let item = &mut self.items[self.open];
+        item.end = end as u32;
+        self.open = core::mem::replace(&mut item.next, next) as usize;
+        self.depth = self.depth.saturating_sub(1);
     }
 }
 

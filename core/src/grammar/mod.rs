@@ -89,12 +89,13 @@ mod step;
 mod strings;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
 pub mod tools;
 mod trie;
 
+use crate::json::text;
+
 pub(crate) use dfa::State as DfaState;
-pub(crate) use json::{Item, Text};
+pub(crate) use json::Item;
 pub(crate) use program::{Arc, Dfa, Member, Node, Order, Span};
 pub(crate) use regex::Instr;
 pub(crate) use schema::Conj;

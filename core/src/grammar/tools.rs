@@ -8,6 +8,8 @@
 
 use core::fmt::{self, Write};
 
+use crate::json::{self, NotJson, Page};
+
 /// A tool that a model may call.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool<'t> {
@@ -60,6 +62,8 @@ pub enum ToolsError {
     Parameters {
         /// Which tool, from 0.
         tool: usize,
+        /// Why not.
+        why: NotJson,
     },
     /// The schema does not fit.
     Room {
@@ -74,11 +78,8 @@ impl fmt::Display for ToolsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("no tool is given: give one, or leave the grammar out"),
-            Self::Parameters { tool } => {
-                write!(
-                    f,
-                    "the parameters of tool number {tool} are no JSON object: give a schema, or nothing"
-                )
+            Self::Parameters { tool, why } => {
+                write!(f, "the parameters of tool number {tool} are {why}: give a schema, or nothing")
             }
             Self::Room { need, have } => {
                 write!(f, "the schema of the tools takes {need} bytes but there is room for {have}")
@@ -94,21 +95,18 @@ pub fn schema<'o>(tools: &[Tool<'_>], form: Form<'_>, out: &'o mut [u8]) -> Resu
     if tools.is_empty() {
         return Err(ToolsError::None);
     }
-    if let Some(tool) =
-        tools.iter().position(|t| !t.parameters.trim().is_empty() && !is_object(t.parameters.trim()))
-    {
-        return Err(ToolsError::Parameters { tool });
+    for (tool, parameters) in tools.iter().map(|t| t.parameters.trim()).enumerate() {
+        if !parameters.is_empty() {
+            // What is no object would reach out of its place.
+            json::object(parameters).map_err(|why| ToolsError::Parameters { tool, why })?;
+        }
     }
     let have = out.len();
-    let mut page = Page { out, len: 0 };
+    let mut page = Page::new(out);
     // The page takes what fits and counts the rest.
     let _ = write_all(&mut page, tools, form);
-    let Page { out, len: need } = page;
-    if need > have {
-        return Err(ToolsError::Room { need, have });
-    }
-    // Whole strings were written, so it is text.
-    core::str::from_utf8(&out[..need]).map_err(|_| ToolsError::Room { need, have })
+    let need = page.need();
+    page.split().0.ok_or(ToolsError::Room { need, have })
 }
 
 fn write_all(page: &mut Page<'_>, tools: &[Tool<'_>], form: Form<'_>) -> fmt::Result {
@@ -150,9 +148,9 @@ fn write_calls(page: &mut Page<'_>, tools: &[Tool<'_>], arguments: &str, encoded
             page.write_str(",")?;
         }
         page.write_str("{\"type\":\"object\",\"properties\":{\"name\":{\"const\":")?;
-        page.string(tool.name)?;
+        page.string(tool.name);
         page.write_str("},")?;
-        page.string(arguments)?;
+        page.string(arguments);
         page.write_str(":")?;
         if encoded {
             page.write_str(
@@ -164,7 +162,7 @@ fn write_calls(page: &mut Page<'_>, tools: &[Tool<'_>], arguments: &str, encoded
             page.write_str("}")?;
         }
         page.write_str("},\"required\":[\"name\",")?;
-        page.string(arguments)?;
+        page.string(arguments);
         page.write_str("],\"additionalProperties\":false}")?;
     }
     page.write_str("]}")
@@ -177,7 +175,7 @@ fn write_parameters(page: &mut Page<'_>, tool: usize, parameters: &str) -> fmt::
         return page.write_str("{\"type\":\"object\",\"additionalProperties\":false}");
     }
     page.write_str("{\"type\":\"object\",\"allOf\":[")?;
-    if has_id(parameters) {
+    if json::members(parameters).any(|(key, _)| key.is("$id")) {
         page.write_str(parameters)?;
     } else {
         let rest = parameters[1..].trim_start();
@@ -185,85 +183,6 @@ fn write_parameters(page: &mut Page<'_>, tool: usize, parameters: &str) -> fmt::
         write!(page, "{{\"$id\":\"urn:tool:{tool}\"{comma}{rest}")?;
     }
     page.write_str("]}")
-}
-
-/// Calls `each` with every bracket and string of a JSON text, and how deep it
-/// is.
-fn brackets(text: &str, mut each: impl FnMut(usize, &str, usize)) -> i32 {
-    let (mut depth, mut at) = (0i32, 0);
-    let bytes = text.as_bytes();
-    while at < bytes.len() {
-        let start = at;
-        match bytes[at] {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            b'"' => {
-                at += 1;
-                while at < bytes.len() && bytes[at] != b'"' {
-                    at += if bytes[at] == b'\\' { 2 } else { 1 };
-                }
-            }
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        at = (at + 1).min(bytes.len());
-        each(depth.max(0) as usize, text.get(start..at).unwrap_or(""), at);
-    }
-    depth
-}
-
-/// Whether a text is one object as far as its brackets go. The compiler reads
-/// it closely; here it must not reach out of its place.
-fn is_object(text: &str) -> bool {
-    let mut closed = None;
-    let depth = brackets(text, |depth, _, end| {
-        if depth == 0 && closed.is_none() {
-            closed = Some(end);
-        }
-    });
-    text.starts_with('{') && text.ends_with('}') && depth == 0 && closed == Some(text.len())
-}
-
-fn has_id(text: &str) -> bool {
-    let mut found = false;
-    brackets(text, |depth, token, end| {
-        let key = text.get(end..).is_some_and(|rest| rest.trim_start().starts_with(':'));
-        found |= depth == 1 && token == "\"$id\"" && key;
-    });
-    found
-}
-
-/// Text in the caller's memory, counted on where it no longer fits.
-struct Page<'o> {
-    out: &'o mut [u8],
-    len: usize,
-}
-
-impl Page<'_> {
-    /// A JSON string.
-    fn string(&mut self, text: &str) -> fmt::Result {
-        self.write_str("\"")?;
-        for c in text.chars() {
-            match super::text::spelling(c as u32, false) {
-                Some(escape) => self.write_str(escape)?,
-                None => self.write_char(c)?,
-            }
-        }
-        self.write_str("\"")
-    }
-}
-
-impl Write for Page<'_> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        let end = self.len.saturating_add(s.len());
-        if let Some(room) = self.out.get_mut(self.len..end) {
-            room.copy_from_slice(s.as_bytes());
-        }
-        self.len = end;
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -342,8 +261,14 @@ mod tests {
         assert_eq!(schema(&[], form, &mut out), Err(ToolsError::None));
         for bad in ["[]", "{", "{}}", "{},{}", "1", "{\"a\":\"}"] {
             let tools = [TOOLS[2], Tool { name: "x", parameters: bad }];
-            assert_eq!(schema(&tools, form, &mut out), Err(ToolsError::Parameters { tool: 1 }), "{bad}");
+            let error = schema(&tools, form, &mut out).unwrap_err();
+            assert!(matches!(error, ToolsError::Parameters { tool: 1, .. }), "{bad}");
         }
+        let error = schema(&[Tool { name: "x", parameters: "{\"a\":" }], form, &mut out).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the parameters of tool number 0 are not a JSON object: it ends too soon at byte 5: give a schema, or nothing"
+        );
         let need = schema(&TOOLS, form, &mut out).unwrap().len();
         let error = schema(&TOOLS, form, &mut out[..99]).unwrap_err();
         assert_eq!(error, ToolsError::Room { need, have: 99 });

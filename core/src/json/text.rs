@@ -7,13 +7,13 @@
 pub(crate) const BODY: u16 = 0;
 const CONT: u16 = 1;
 /// After these leading bytes, in this order, not every byte may come.
-pub(super) const NARROW: u16 = E0;
+pub(crate) const NARROW: u16 = E0;
 const E0: u16 = 4;
 const ED: u16 = 5;
 const F0: u16 = 6;
 const F4: u16 = 7;
 /// States up to this one are within a character of several bytes.
-pub(super) const LAST_CONT: u16 = F4;
+pub(crate) const LAST_CONT: u16 = F4;
 const ESCAPE: u16 = 8;
 /// After `\u`, and with one to three digits.
 const HEX: u16 = 9;
@@ -84,8 +84,17 @@ pub(crate) fn step(q: u16, b: u8, inside: bool) -> Step {
     }
 }
 
+/// Why a byte may not stand in state `q` of a text.
+pub(super) fn fault(q: u16) -> &'static str {
+    match q {
+        BODY => "a raw control character in a string",
+        ESCAPE => "an unknown escape",
+        _ => "an escape that stands for no character",
+    }
+}
+
 /// Fewest bytes from state `q` to the end of the character.
-pub(super) fn left(q: u16, inside: bool) -> u32 {
+pub(crate) fn left(q: u16, inside: bool) -> u32 {
     const LEFT: [u8; 20] = [0, 1, 2, 3, 2, 2, 3, 3, 1, 4, 3, 2, 1, 3, 8, 7, 6, 5, 4, 3];
     // Inside a string the backslash of a pair's second half is two bytes.
     let doubled = inside && (14..=16).contains(&q);
@@ -94,7 +103,7 @@ pub(super) fn left(q: u16, inside: bool) -> u32 {
 
 /// The escape that a character must be written as; `None` where it stands for
 /// itself.
-pub(super) fn spelling(code: u32, inside: bool) -> Option<&'static str> {
+pub(crate) fn spelling(code: u32, inside: bool) -> Option<&'static str> {
     const CONTROL: [&str; 32] = [
         "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b", "\\t",
         "\\n", "\\u000b", "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012", "\\u0013",
@@ -113,7 +122,7 @@ pub(super) fn spelling(code: u32, inside: bool) -> Option<&'static str> {
 
 /// Bytes that inner byte `b` takes: quotes and backslashes inside a string are
 /// two.
-pub(super) fn cost(b: u8, inside: bool) -> u32 {
+pub(crate) fn cost(b: u8, inside: bool) -> u32 {
     1 + u32::from(inside && matches!(b, b'"' | b'\\'))
 }
 
@@ -191,8 +200,7 @@ mod tests {
         });
         text.push('"');
         assert!(!text.contains(['{', '}']));
-        let mut items = [super::super::json::Item::NONE; 1];
-        let doc = super::super::json::Doc::parse(&text, &mut items).unwrap();
-        assert!(doc.text(0).chars().eq((0..0x80u8).map(char::from)));
+        let text = super::super::Text::of(super::super::whole(&text).unwrap()).unwrap();
+        assert!(text.chars().eq((0..0x80u8).map(char::from)));
     }
 }
