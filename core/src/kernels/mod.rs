@@ -17,6 +17,8 @@ mod aarch64;
 // be told from those that do on a stable compiler; they run the scalar kernels.
 #[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
 mod arm;
+#[cfg(any(target_arch = "aarch64", all(target_arch = "arm", target_abi = "eabihf", target_os = "linux")))]
+mod asm;
 mod generic;
 mod lanes;
 mod portable;
