@@ -14,24 +14,24 @@ use super::{ActBuf, Acts, Isa, Kernels};
 use crate::arena::{Arena, Space};
 use crate::gguf::TensorRef;
 use crate::plan::{MemoryPlan, Part};
-use crate::port::{CpuCaps, OneWorker};
+use crate::port::{CpuCaps, CpuFlags, OneWorker};
 use crate::quant::{ActKind, Format};
 
 /// What this machine can do.
 pub(crate) fn caps() -> CpuCaps {
-    let mut caps = CpuCaps::default();
+    let mut has = CpuFlags::default();
     #[cfg(target_arch = "x86_64")]
     {
-        caps.avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
-        caps.avx512_vnni = std::is_x86_feature_detected!("avx512vnni")
+        has.avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
+        has.avx512_vnni = std::is_x86_feature_detected!("avx512vnni")
             && std::is_x86_feature_detected!("avx512vl")
             && std::is_x86_feature_detected!("avx512bw");
     }
     #[cfg(target_arch = "aarch64")]
     {
-        caps.neon = true;
-        caps.dotprod = std::arch::is_aarch64_feature_detected!("dotprod");
-        caps.i8mm = std::arch::is_aarch64_feature_detected!("i8mm");
+        has.neon = true;
+        has.dotprod = std::arch::is_aarch64_feature_detected!("dotprod");
+        has.i8mm = std::arch::is_aarch64_feature_detected!("i8mm");
     }
     #[cfg(target_arch = "arm")]
     {
@@ -39,9 +39,10 @@ pub(crate) fn caps() -> CpuCaps {
         let auxv = std::fs::read("/proc/self/auxv").unwrap_or_default();
         let words: Vec<u32> =
             auxv.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        caps.neon = words.chunks_exact(2).any(|pair| pair[0] == 16 && pair[1] >> 12 & 1 == 1);
+        has.neon = words.chunks_exact(2).any(|pair| pair[0] == 16 && pair[1] >> 12 & 1 == 1);
     }
-    caps
+    // SAFETY: just found.
+    unsafe { CpuCaps::assume(has) }
 }
 
 /// Every set but the scalar one, after saying which.

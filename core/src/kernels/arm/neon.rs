@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn every_half_converts_beside_any_other() {
-        if !crate::kernels::testing::caps().neon {
+        if !crate::kernels::testing::caps().flags().neon {
             return;
         }
         for h in 0..=u16::MAX {
