@@ -23,7 +23,8 @@ pub(crate) fn caps() -> CpuCaps {
     #[cfg(target_arch = "x86_64")]
     {
         has.avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
-        has.avx512_vnni = std::is_x86_feature_detected!("avx512vnni")
+        has.avx512_vnni = std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512vnni")
             && std::is_x86_feature_detected!("avx512vl")
             && std::is_x86_feature_detected!("avx512bw");
     }
