@@ -6,6 +6,8 @@
 use core::fmt;
 use core::ops::Range;
 
+pub use crate::kernels::{CpuCaps, CpuFlags};
+
 /// The bytes of one model file.
 ///
 /// The contents must not change while the value lives.
@@ -92,22 +94,4 @@ impl Workers for OneWorker {
 pub trait Clock {
     /// Microseconds since some fixed moment; never goes back.
     fn micros(&self) -> u64;
-}
-
-/// What the processor can do, as found by the platform.
-///
-/// A flag says that the instructions exist *and* that the operating system
-/// saves their registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuCaps {
-    /// ARM Advanced SIMD (always true on aarch64).
-    pub neon: bool,
-    /// ARMv8.2 `sdot`/`udot`.
-    pub dotprod: bool,
-    /// ARMv8.6 `smmla`.
-    pub i8mm: bool,
-    /// x86 AVX2, and F16C, which every AVX2 processor sold so far has.
-    pub avx2: bool,
-    /// x86 AVX-512 F, BW, VL and VNNI.
-    pub avx512_vnni: bool,
 }

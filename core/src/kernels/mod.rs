@@ -17,6 +17,9 @@ mod aarch64;
 // be told from those that do on a stable compiler; they run the scalar kernels.
 #[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
 mod arm;
+#[cfg(any(target_arch = "aarch64", all(target_arch = "arm", target_abi = "eabihf", target_os = "linux")))]
+mod asm;
+mod caps;
 mod generic;
 mod lanes;
 mod portable;
@@ -30,13 +33,14 @@ mod testing;
 
 use core::ops::Range;
 
+pub use caps::{CpuCaps, CpuFlags};
 use generic::attend::Heads;
 pub use generic::attend::{MAX_HEAD_DIM, PAGE};
 use generic::matmul::{Operand, Product};
 pub use rows::{Rows, for_each_row};
 
 use crate::gguf::TensorRef;
-use crate::port::{CpuCaps, Workers};
+use crate::port::Workers;
 use crate::quant::{ActKind, Format};
 
 /// An instruction set that kernels are built for.
@@ -213,22 +217,23 @@ impl Kernels {
 
     /// The set for `isa`, where the build has it and the CPU can run it.
     pub fn of(isa: Isa, caps: &CpuCaps) -> Option<Self> {
+        let has = caps.flags();
         match isa {
             Isa::Scalar => Some(Self(&KERNELS)),
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon if caps.neon => Some(Self(&aarch64::NEON)),
+            Isa::Neon if has.neon => Some(Self(&aarch64::NEON)),
             #[cfg(target_arch = "aarch64")]
-            Isa::Dotprod if caps.neon && caps.dotprod => Some(Self(&aarch64::DOTPROD)),
+            Isa::Dotprod if has.neon && has.dotprod => Some(Self(&aarch64::DOTPROD)),
             #[cfg(target_arch = "aarch64")]
-            Isa::I8mm if caps.neon && caps.dotprod && caps.i8mm => Some(Self(&aarch64::I8MM)),
+            Isa::I8mm if has.neon && has.dotprod && has.i8mm => Some(Self(&aarch64::I8MM)),
             #[cfg(all(target_arch = "arm", target_abi = "eabihf", target_os = "linux"))]
-            Isa::Neon if caps.neon => Some(Self(&arm::NEON)),
+            Isa::Neon if has.neon => Some(Self(&arm::NEON)),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if caps.avx2 => Some(Self(&x86_64::AVX2)),
+            Isa::Avx2 if has.avx2 => Some(Self(&x86_64::AVX2)),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if caps.avx2 && caps.avx512_vnni => Some(Self(&x86_64::AVX512)),
+            Isa::Avx512 if has.avx2 && has.avx512_vnni => Some(Self(&x86_64::AVX512)),
             _ => {
-                let _ = caps;
+                let _ = has;
                 None
             }
         }

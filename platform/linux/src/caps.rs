@@ -1,47 +1,49 @@
 //! What the processor can do.
 
-use katydid_core::port::CpuCaps;
+use katydid_core::port::{CpuCaps, CpuFlags};
 
 /// Instruction sets found on this processor.
-#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 pub fn cpu_caps() -> CpuCaps {
+    // SAFETY: just found, and Linux runs a program only on processors that agree.
+    unsafe { CpuCaps::assume(found()) }
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+fn found() -> CpuFlags {
     // The macro answers yes only where the system saves the wide registers.
-    CpuCaps {
+    CpuFlags {
         avx2: is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c"),
         avx512_vnni: is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512vnni"),
-        ..CpuCaps::default()
+        ..CpuFlags::default()
     }
 }
 
-/// Instruction sets found on this processor.
 #[cfg(target_arch = "aarch64")]
-pub fn cpu_caps() -> CpuCaps {
+fn found() -> CpuFlags {
     use std::arch::is_aarch64_feature_detected as has;
-    CpuCaps { neon: has!("neon"), dotprod: has!("dotprod"), i8mm: has!("i8mm"), ..CpuCaps::default() }
+    CpuFlags { neon: has!("neon"), dotprod: has!("dotprod"), i8mm: has!("i8mm"), ..CpuFlags::default() }
 }
 
-/// Instruction sets found on this processor.
-///
-/// `dotprod` and `i8mm` stay false: on 32-bit ARM they name instructions that
-/// no kernel of ours uses.
+// `dotprod` and `i8mm` stay false: on 32-bit ARM they name instructions that
+// no kernel of ours uses.
 #[cfg(target_arch = "arm")]
-pub fn cpu_caps() -> CpuCaps {
+fn found() -> CpuFlags {
     // The standard library's detection macro for 32-bit ARM is not stable, so
     // ask the kernel: bit 12 of AT_HWCAP is NEON (Linux, asm/hwcap.h).
     const HWCAP_NEON: nix::libc::c_ulong = 1 << 12;
     // SAFETY: `getauxval` takes any key, touches no memory of ours and answers
     // 0 for keys it does not know.
     let hwcap = unsafe { nix::libc::getauxval(nix::libc::AT_HWCAP) };
-    CpuCaps { neon: hwcap & HWCAP_NEON != 0, ..CpuCaps::default() }
+    CpuFlags { neon: hwcap & HWCAP_NEON != 0, ..CpuFlags::default() }
 }
 
-/// Instruction sets found on this processor: none that we have kernels for.
+// Nothing that we have kernels for.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "arm")))]
-pub fn cpu_caps() -> CpuCaps {
-    CpuCaps::default()
+fn found() -> CpuFlags {
+    CpuFlags::default()
 }
 
 #[cfg(test)]
@@ -60,7 +62,7 @@ mod tests {
             return;
         };
         let has = |flag: &str| line.split_whitespace().any(|w| w == flag);
-        let caps = cpu_caps();
+        let caps = cpu_caps().flags();
         println!("{caps:?}");
         if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
             assert_eq!(caps.avx2, has("avx2") && has("f16c"));

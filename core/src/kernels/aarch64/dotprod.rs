@@ -1,19 +1,20 @@
 //! [`Lanes`] over NEON with ARMv8.2 dot products: sixteen products and their
 //! sums by fours in one instruction.
-// One contract for every method: the caller has the dot products and gives
-// pointers valid for what the method names (see `lanes`).
+// SAFETY of all blocks here: the caller has the dot products and gives pointers
+// valid for what the method names (see `lanes`).
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each block is a few instructions under the trait's contract"
 )]
 
 use core::arch::aarch64::*;
-use core::arch::asm;
-
-use super::shared::{Scales, neon_shared, scaled};
 use core::ops::Range;
 
-use super::pairs::{Mac, one_token, six_bits};
+use super::asm::{block_of_nibbles, half_of_six_bits, over_rows, updated, weights6};
+use super::blocks::Mac;
+use super::pairs::one_token;
+use super::shared::{Scales, neon_shared, scaled};
+use crate::kernels::asm::lines;
 use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
@@ -26,17 +27,7 @@ pub(in crate::kernels) struct Dotprod;
 /// form serves the unsigned ones too.
 #[inline(always)]
 unsafe fn sdot(sum: int32x4_t, w: uint8x16_t, x: uint8x16_t) -> int32x4_t {
-    let mut sum = sum;
-    unsafe {
-        asm!(
-            "sdot {0:v}.4s, {1:v}.16b, {2:v}.16b",
-            inout(vreg) sum,
-            in(vreg) w,
-            in(vreg) x,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    sum
+    unsafe { updated!("sdot {0:v}.4s, {1:v}.16b, {2:v}.16b"; sum, w, x) }
 }
 
 /// 64 weights of both rows: the low nibbles of 32 bytes of each, then the high
@@ -44,62 +35,28 @@ unsafe fn sdot(sum: int32x4_t, w: uint8x16_t, x: uint8x16_t) -> int32x4_t {
 /// `{c0}` and `{c1}`.
 macro_rules! nibbles32 {
     ($first:literal, $a0:literal $a1:literal, $b0:literal $b1:literal, $s:literal $j0:literal $j1:literal) => {
-        concat!(
-            "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64\n",
-            "and v4.16b, ",
-            $a0,
-            ".16b, {m:v}.16b\n",
-            "and v6.16b, ",
-            $b0,
-            ".16b, {m:v}.16b\n",
-            "and v5.16b, ",
-            $a1,
-            ".16b, {m:v}.16b\n",
-            "and v7.16b, ",
-            $b1,
-            ".16b, {m:v}.16b\n",
-            "sdot {c0:v}.4s, v4.16b, v0.16b\n",
-            "sdot {c1:v}.4s, v6.16b, v0.16b\n",
-            "ushr v4.16b, ",
-            $a0,
-            ".16b, #4\n",
-            "ushr v6.16b, ",
-            $b0,
-            ".16b, #4\n",
-            "sdot {c0:v}.4s, v5.16b, v1.16b\n",
-            "sdot {c1:v}.4s, v7.16b, v1.16b\n",
-            "ushr v5.16b, ",
-            $a1,
-            ".16b, #4\n",
-            "ushr v7.16b, ",
-            $b1,
-            ".16b, #4\n",
-            $first,
-            " {a0:v}.4s, {c0:v}.4s, {s0",
-            $s,
-            ":v}.s[",
-            $j0,
-            "]\n",
-            $first,
-            " {a1:v}.4s, {c1:v}.4s, {s1",
-            $s,
-            ":v}.s[",
-            $j0,
-            "]\n",
-            "sdot {c0:v}.4s, v4.16b, v2.16b\n",
-            "sdot {c1:v}.4s, v6.16b, v2.16b\n",
-            "sdot {c0:v}.4s, v5.16b, v3.16b\n",
-            "sdot {c1:v}.4s, v7.16b, v3.16b\n",
-            "mla {a0:v}.4s, {c0:v}.4s, {s0",
-            $s,
-            ":v}.s[",
-            $j1,
-            "]\n",
-            "mla {a1:v}.4s, {c1:v}.4s, {s1",
-            $s,
-            ":v}.s[",
-            $j1,
-            "]\n",
+        lines!(
+            "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64";
+            "and v4.16b, " $a0 ".16b, {m:v}.16b";
+            "and v6.16b, " $b0 ".16b, {m:v}.16b";
+            "and v5.16b, " $a1 ".16b, {m:v}.16b";
+            "and v7.16b, " $b1 ".16b, {m:v}.16b";
+            "sdot {c0:v}.4s, v4.16b, v0.16b";
+            "sdot {c1:v}.4s, v6.16b, v0.16b";
+            "ushr v4.16b, " $a0 ".16b, #4";
+            "ushr v6.16b, " $b0 ".16b, #4";
+            "sdot {c0:v}.4s, v5.16b, v1.16b";
+            "sdot {c1:v}.4s, v7.16b, v1.16b";
+            "ushr v5.16b, " $a1 ".16b, #4";
+            "ushr v7.16b, " $b1 ".16b, #4";
+            $first " {a0:v}.4s, {c0:v}.4s, {s0" $s ":v}.s[" $j0 "]";
+            $first " {a1:v}.4s, {c1:v}.4s, {s1" $s ":v}.s[" $j0 "]";
+            "sdot {c0:v}.4s, v4.16b, v2.16b";
+            "sdot {c1:v}.4s, v6.16b, v2.16b";
+            "sdot {c0:v}.4s, v5.16b, v3.16b";
+            "sdot {c1:v}.4s, v7.16b, v3.16b";
+            "mla {a0:v}.4s, {c0:v}.4s, {s0" $s ":v}.s[" $j1 "]";
+            "mla {a1:v}.4s, {c1:v}.4s, {s1" $s ":v}.s[" $j1 "]";
         )
     };
 }
@@ -108,10 +65,7 @@ macro_rules! nibbles32 {
 macro_rules! row6 {
     ($low:literal, $top:literal, $c:literal, $a:literal, $s0:literal, $s1:literal) => {
         concat!(
-            "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{", $low, "}]\n",
-            "ld1 {{v20.16b, v21.16b}}, [{", $top, "}]\n",
-            six_bits!("v16" "v18" "v20", "v22" "v24", "v26"),
-            six_bits!("v17" "v19" "v21", "v23" "v25", "v26"),
+            weights6!($low, $top),
             sixteen6!("v16" "v0", $c, $a, $s0, "0"),
             sixteen6!("v17" "v1", $c, $a, $s0, "1"),
             sixteen6!("v18" "v2", $c, $a, $s0, "2"),
@@ -127,23 +81,9 @@ macro_rules! row6 {
 /// Sixteen weights of a row of Q6_K.
 macro_rules! sixteen6 {
     ($w:literal $x:literal, $c:literal, $a:literal, $s:literal, $j:literal) => {
-        concat!(
-            "sdot {",
-            $c,
-            ":v}.4s, ",
-            $w,
-            ".16b, ",
-            $x,
-            ".16b\n",
-            "mla {",
-            $a,
-            ":v}.4s, {",
-            $c,
-            ":v}.4s, {",
-            $s,
-            ":v}.s[",
-            $j,
-            "]\n",
+        lines!(
+            "sdot {" $c ":v}.4s, " $w ".16b, " $x ".16b";
+            "mla {" $a ":v}.4s, {" $c ":v}.4s, {" $s ":v}.s[" $j "]";
         )
     };
 }
@@ -222,21 +162,13 @@ impl Mac for Dotprod {
         let (a0, a1);
         // The first product of a sum sets it, so that none is cleared.
         unsafe {
-            asm!(
-                "movi {c0:v}.4s, #0",
-                "movi {c1:v}.4s, #0",
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
+            block_of_nibbles!(
+                w, x;
+                ["movi {c0:v}.4s, #0", "movi {c1:v}.4s, #0"]
                 nibbles32!("mul", "v16" "v17", "v20" "v21", "a" "0" "1"),
                 nibbles32!("mla", "v18" "v19", "v22" "v23", "a" "2" "3"),
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("mla", "v16" "v17", "v20" "v21", "b" "0" "1"),
-                nibbles32!("mla", "v18" "v19", "v22" "v23", "b" "2" "3"),
-                w0 = inout(reg) w[0],
-                w1 = inout(reg) w[1],
-                x = inout(reg) *x,
-                m = in(vreg) vdupq_n_u8(15),
+                nibbles32!("mla", "v18" "v19", "v22" "v23", "b" "2" "3");
                 s0a = in(vreg) s[0][0],
                 s0b = in(vreg) s[0][1],
                 s1a = in(vreg) s[1][0],
@@ -245,11 +177,6 @@ impl Mac for Dotprod {
                 c1 = out(vreg) _,
                 a0 = out(vreg) a0,
                 a1 = out(vreg) a1,
-                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
-                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
-                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
-                options(pure, readonly, nostack, preserves_flags)
             );
         }
         [a0, a1]
@@ -264,18 +191,10 @@ impl Mac for Dotprod {
     ) -> [Self::Sum; 2] {
         let [(mut c0, mut a0), (mut c1, mut a1)] = sum;
         unsafe {
-            asm!(
-                "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64",
-                "ld1 {{v4.16b, v5.16b, v6.16b, v7.16b}}, [{x}]",
+            half_of_six_bits!(
+                low, top, x;
                 row6!("l0", "t0", "c0", "a0", "s0a", "s0b"),
-                row6!("l1", "t1", "c1", "a1", "s1a", "s1b"),
-                l0 = in(reg) low[0],
-                l1 = in(reg) low[1],
-                t0 = in(reg) top[0],
-                t1 = in(reg) top[1],
-                x = inout(reg) x => _,
-                m3 = in(vreg) vdupq_n_u8(3),
-                m48 = in(vreg) vdupq_n_u8(48),
+                row6!("l1", "t1", "c1", "a1", "s1a", "s1b");
                 s0a = in(vreg) s[0][0],
                 s0b = in(vreg) s[0][1],
                 s1a = in(vreg) s[1][0],
@@ -284,12 +203,6 @@ impl Mac for Dotprod {
                 c1 = inout(vreg) c1,
                 a0 = inout(vreg) a0,
                 a1 = inout(vreg) a1,
-                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
-                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
-                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
-                out("v24") _, out("v25") _, out("v26") _,
-                options(pure, readonly, nostack, preserves_flags)
             );
         }
         [(c0, a0), (c1, a1)]
@@ -300,22 +213,11 @@ impl Mac for Dotprod {
     }
 }
 
-/// `acc + sum · s[J mod 4]`.
+/// `acc + sum · s[J mod 4]`. The intrinsic is taken apart and its multiplier
+/// copied to all lanes.
 #[inline(always)]
 unsafe fn mla<const J: i32>(acc: int32x4_t, sum: int32x4_t, s: int32x4_t) -> int32x4_t {
-    let mut acc = acc;
-    // The intrinsic is taken apart and its multiplier copied to all lanes.
-    unsafe {
-        asm!(
-            "mla {0:v}.4s, {1:v}.4s, {2:v}.s[{j}]",
-            inout(vreg) acc,
-            in(vreg) sum,
-            in(vreg) s,
-            j = const J % 4,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    acc
+    unsafe { updated!("mla {0:v}.4s, {1:v}.4s, {2:v}.s[{j}]"; acc, sum, s; j = const J % 4) }
 }
 
 crate::kernels::stamp!(Dotprod, crate::kernels::Isa::Dotprod, matmul, #[target_feature(enable = "neon,dotprod")]);

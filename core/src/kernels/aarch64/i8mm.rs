@@ -6,8 +6,8 @@
 use core::arch::aarch64::*;
 use core::ops::Range;
 
+use super::blocks::Unpack;
 use super::dotprod::{self, Dotprod};
-use super::pairs::Unpack;
 use super::squares;
 use crate::kernels::generic::k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 use crate::kernels::generic::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
@@ -65,6 +65,7 @@ unsafe fn after(p: &Product, n: usize) -> Product {
 }
 
 // A block in each of the two registers.
+// SAFETY of all blocks here: as in `dotprod`.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "a few intrinsics each under the trait's contract")]
 impl TwoLanes for Dotprod {
     #[inline(always)]

@@ -3,8 +3,8 @@
 //! Bytes multiply into eight `i16`. How many products fit in one of those
 //! decides the rhythm: four for weights below 64 (4·63·127 = 32,004), two for
 //! any other (2·128·127 = 32,512).
-// One contract for every method: pointers are valid for what the method names
-// (see `lanes`), and NEON is part of the architecture.
+// SAFETY of all blocks here: NEON is part of the architecture, and the caller
+// gives pointers valid for what the method names (see `lanes`).
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each block is a few intrinsics under the trait's contract"
@@ -12,11 +12,13 @@
 
 use core::arch::aarch64::*;
 use core::arch::asm;
-
-use super::shared::{Scales, neon_shared, scaled};
 use core::ops::Range;
 
-use super::pairs::{Mac, one_token, six_bits};
+use super::asm::{block_of_nibbles, half_of_six_bits, over_rows, weights6};
+use super::blocks::Mac;
+use super::pairs::one_token;
+use super::shared::{Scales, neon_shared, scaled};
+use crate::kernels::asm::lines;
 use crate::kernels::generic::matmul::{Block, Product};
 use crate::kernels::lanes::Lanes;
 
@@ -46,11 +48,13 @@ unsafe fn more_pairs(sum: int16x8_t, w: uint8x16_t, x: uint8x16_t) -> int16x8_t 
 /// scaled; `$t` is scratch. Four products of weights below 32 fit in an `i16`.
 macro_rules! mad8 {
     ($first:literal, $a:literal, $w0:literal $w1:literal, $x0:literal $x1:literal, $t:literal, $s:literal $j:literal) => {
-        concat!(
-            "smull ", $t, ".8h, ", $w0, ".8b, ", $x0, ".8b\n", "smlal2 ", $t, ".8h, ", $w0, ".16b, ", $x0,
-            ".16b\n", "smlal ", $t, ".8h, ", $w1, ".8b, ", $x1, ".8b\n", "smlal2 ", $t, ".8h, ", $w1,
-            ".16b, ", $x1, ".16b\n", $first, " {", $a, ":v}.4s, ", $t, ".4h, {", $s, ":v}.h[", $j, "]\n",
-            "smlal2 {", $a, ":v}.4s, ", $t, ".8h, {", $s, ":v}.h[", $j, "]\n",
+        lines!(
+            "smull " $t ".8h, " $w0 ".8b, " $x0 ".8b";
+            "smlal2 " $t ".8h, " $w0 ".16b, " $x0 ".16b";
+            "smlal " $t ".8h, " $w1 ".8b, " $x1 ".8b";
+            "smlal2 " $t ".8h, " $w1 ".16b, " $x1 ".16b";
+            $first " {" $a ":v}.4s, " $t ".4h, {" $s ":v}.h[" $j "]";
+            "smlal2 {" $a ":v}.4s, " $t ".8h, {" $s ":v}.h[" $j "]";
         )
     };
 }
@@ -80,10 +84,11 @@ macro_rules! nibbles32 {
 /// Sixteen weights of a row of Q6_K; `$t` is scratch.
 macro_rules! sixteen6 {
     ($w:literal $x:literal, $t:literal, $a:literal, $s:literal $j:literal) => {
-        concat!(
-            "smull ", $t, ".8h, ", $w, ".8b, ", $x, ".8b\n", "smlal2 ", $t, ".8h, ", $w, ".16b, ", $x,
-            ".16b\n", "smlal {", $a, ":v}.4s, ", $t, ".4h, {", $s, ":v}.h[", $j, "]\n", "smlal2 {", $a,
-            ":v}.4s, ", $t, ".8h, {", $s, ":v}.h[", $j, "]\n",
+        lines!(
+            "smull " $t ".8h, " $w ".8b, " $x ".8b";
+            "smlal2 " $t ".8h, " $w ".16b, " $x ".16b";
+            "smlal {" $a ":v}.4s, " $t ".4h, {" $s ":v}.h[" $j "]";
+            "smlal2 {" $a ":v}.4s, " $t ".8h, {" $s ":v}.h[" $j "]";
         )
     };
 }
@@ -92,10 +97,7 @@ macro_rules! sixteen6 {
 macro_rules! row6 {
     ($low:literal, $top:literal, $a:literal, $s:literal) => {
         concat!(
-            "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{", $low, "}]\n",
-            "ld1 {{v20.16b, v21.16b}}, [{", $top, "}]\n",
-            six_bits!("v16" "v18" "v20", "v22" "v24", "v26"),
-            six_bits!("v17" "v19" "v21", "v23" "v25", "v26"),
+            weights6!($low, $top),
             sixteen6!("v16" "v0", "v26", $a, $s "0"),
             sixteen6!("v17" "v1", "v27", $a, $s "1"),
             sixteen6!("v18" "v2", "v26", $a, $s "2"),
@@ -168,29 +170,18 @@ impl Mac for Neon {
         let (a0, a1);
         // The first product of a sum sets it, so that none is cleared.
         unsafe {
-            asm!(
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
+            block_of_nibbles!(
+                w, x;
+                []
                 nibbles32!("smull", "v16" "v17", "v20" "v21", "0" "1"),
                 nibbles32!("smlal", "v18" "v19", "v22" "v23", "2" "3"),
-                "ld1 {{v16.16b, v17.16b, v18.16b, v19.16b}}, [{w0}], #64",
-                "ld1 {{v20.16b, v21.16b, v22.16b, v23.16b}}, [{w1}], #64",
                 nibbles32!("smlal", "v16" "v17", "v20" "v21", "4" "5"),
-                nibbles32!("smlal", "v18" "v19", "v22" "v23", "6" "7"),
-                w0 = inout(reg) w[0],
-                w1 = inout(reg) w[1],
-                x = inout(reg) *x,
-                m = in(vreg) vdupq_n_u8(15),
+                nibbles32!("smlal", "v18" "v19", "v22" "v23", "6" "7");
                 s0 = in(vreg_low16) s[0],
                 s1 = in(vreg_low16) s[1],
                 a0 = out(vreg) a0,
                 a1 = out(vreg) a1,
-                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
-                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
-                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
                 out("v24") _, out("v25") _,
-                options(pure, readonly, nostack, preserves_flags)
             );
         }
         [a0, a1]
@@ -205,28 +196,15 @@ impl Mac for Neon {
     ) -> [int32x4_t; 2] {
         let [mut a0, mut a1] = sum;
         unsafe {
-            asm!(
-                "ld1 {{v0.16b, v1.16b, v2.16b, v3.16b}}, [{x}], #64",
-                "ld1 {{v4.16b, v5.16b, v6.16b, v7.16b}}, [{x}]",
+            half_of_six_bits!(
+                low, top, x;
                 row6!("l0", "t0", "a0", "s0"),
-                row6!("l1", "t1", "a1", "s1"),
-                l0 = in(reg) low[0],
-                l1 = in(reg) low[1],
-                t0 = in(reg) top[0],
-                t1 = in(reg) top[1],
-                x = inout(reg) x => _,
-                m3 = in(vreg) vdupq_n_u8(3),
-                m48 = in(vreg) vdupq_n_u8(48),
+                row6!("l1", "t1", "a1", "s1");
                 s0 = in(vreg_low16) s[0],
                 s1 = in(vreg_low16) s[1],
                 a0 = inout(vreg) a0,
                 a1 = inout(vreg) a1,
-                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
-                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
-                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
-                out("v24") _, out("v25") _, out("v26") _, out("v27") _,
-                options(pure, readonly, nostack, preserves_flags)
+                out("v27") _,
             );
         }
         [a0, a1]

@@ -9,349 +9,12 @@ use core::arch::aarch64::*;
 use core::arch::asm;
 use core::ops::Range;
 
+use super::blocks::{Cursor, Mac, Unpack, block};
+use crate::kernels::asm::ask_ahead;
 use crate::kernels::generic::matmul::{AHEAD, Block, Min, Product};
-use crate::kernels::lanes::Lanes;
-use crate::quant::Format;
 
 /// How far ahead of its use a block is asked for at most, in bytes.
 const FARTHEST: usize = 16 << 10;
-
-/// 32 bytes.
-type Bytes = (uint8x16_t, uint8x16_t);
-
-/// Running sums of scaled products: what differs between instruction sets.
-/// Weights are in 0..=63.
-#[allow(clippy::missing_safety_doc, reason = "one contract, that of `Lanes`")]
-pub(super) trait Mac: Lanes {
-    /// A running sum.
-    type Sum: Copy;
-    /// Scales of 8 groups of 32 weights.
-    type S8: Copy;
-    /// Scales of 8 groups of 16 weights.
-    type S16: Copy;
-
-    /// A sum that begins with these lanes.
-    unsafe fn start(from: int32x4_t) -> Self::Sum;
-    /// The scales in the low eight bytes.
-    unsafe fn s8(s: int8x16_t) -> Self::S8;
-    /// The scales in all bytes, for both halves of a block.
-    unsafe fn s16(s: int8x16_t) -> [Self::S16; 2];
-    /// Adds the products of the `J`th 32 weights.
-    unsafe fn mad8<const J: i32>(sum: Self::Sum, w: Bytes, x: Bytes, s: Self::S8) -> Self::Sum;
-    /// The products of a block of each of two rows whose weights are nibbles at
-    /// `w`, low ones and high ones of 32 bytes in turn; moves past both.
-    unsafe fn block4(w: &mut [*const u8; 2], x: &mut *const i8, s: [Self::S8; 2]) -> [int32x4_t; 2];
-    /// Adds the products of half a block of each of two rows of Q6_K: the nibbles
-    /// at `low`, the bits above them at `top`.
-    unsafe fn half6(
-        sum: [Self::Sum; 2],
-        low: [*const u8; 2],
-        top: [*const u8; 2],
-        x: *const u8,
-        s: [Self::S16; 2],
-    ) -> [Self::Sum; 2];
-    /// Four lanes that add up to the sum.
-    unsafe fn total(sum: Self::Sum) -> int32x4_t;
-}
-
-/// The integer sums of one block of two rows, each in four lanes that add up to
-/// it.
-struct Sums {
-    /// Of each row, scaled products.
-    dot: [int32x4_t; 2],
-    /// Of each row, scaled sums of activations; for formats with minimums.
-    min: [int32x4_t; 2],
-}
-
-/// Runs `$body` with the constant `$j` bound to each number in turn.
-macro_rules! each {
-    ($j:ident in [$($v:literal)*] $body:block) => {
-        $({ const $j: i32 = $v; $body })*
-    };
-}
-
-#[inline(always)]
-unsafe fn load(p: *const u8, at: usize) -> Bytes {
-    // SAFETY: the caller has 32 bytes there.
-    unsafe { (vld1q_u8(p.add(at)), vld1q_u8(p.add(at + 16))) }
-}
-
-/// Constants that unpack the headers of Q4_K and Q5_K.
-#[derive(Clone, Copy)]
-pub(super) struct Unpack {
-    low: uint8x16_t,
-    top: uint8x16_t,
-    shift: int8x16_t,
-    mask: uint8x16_t,
-}
-
-impl Unpack {
-    #[inline(always)]
-    pub(super) unsafe fn new() -> Self {
-        const LOW: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
-        const TOP: [u8; 16] = [0, 0, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 8, 9, 10, 11];
-        const RIGHT4: u8 = 0xfc;
-        const SHIFT: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, RIGHT4, RIGHT4, RIGHT4, RIGHT4];
-        const MASK: [u8; 16] = [63, 63, 63, 63, 15, 15, 15, 15, 63, 63, 63, 63, 15, 15, 15, 15];
-        // SAFETY: NEON is part of the architecture.
-        unsafe {
-            let constant = |bytes: &[u8; 16]| hidden(vld1q_u8(bytes.as_ptr()));
-            let shift = vreinterpretq_s8_u8(constant(&SHIFT));
-            Self { low: constant(&LOW), top: constant(&TOP), shift, mask: constant(&MASK) }
-        }
-    }
-
-    /// The 8 scales, then the 8 minimums, of the header `v`: words d|dmin, a, b,
-    /// c, of which the low bits of a, c, b, c>>4 and the top two of a and b make
-    /// up the numbers.
-    #[inline(always)]
-    pub(super) unsafe fn scales_mins(&self, v: uint8x16_t) -> int8x16_t {
-        // SAFETY: NEON is part of the architecture.
-        unsafe {
-            let low = vshlq_u8(vqtbl1q_u8(v, self.low), self.shift);
-            // Words -, a, -, b; the mask keeps bits 4 and 5 of the two named.
-            let mut both = vshrq_n_u8::<2>(vqtbl1q_u8(v, self.top));
-            asm!(
-                "bit {0:v}.16b, {1:v}.16b, {2:v}.16b",
-                inout(vreg) both,
-                in(vreg) low,
-                in(vreg) self.mask,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-            vreinterpretq_s8_u8(both)
-        }
-    }
-}
-
-/// `v`, of which the compiler knows nothing: it would build shuffles by known
-/// bytes, and load constants, anew in every turn of a loop.
-#[inline(always)]
-unsafe fn hidden(v: uint8x16_t) -> uint8x16_t {
-    let mut v = v;
-    // SAFETY: no instruction at all.
-    unsafe { asm!("/* {0:v} */", inout(vreg) v, options(pure, nomem, nostack, preserves_flags)) };
-    v
-}
-
-/// Sums of the 8 groups of 32 activations.
-#[inline(always)]
-unsafe fn sums8(sums: *const i16) -> int16x8_t {
-    // SAFETY: the caller points at a block's sums: even groups, then odd.
-    unsafe { vaddq_s16(vld1q_s16(sums), vld1q_s16(sums.add(8))) }
-}
-
-/// Σ of the high eight bytes of `s` with `sums`.
-#[inline(always)]
-unsafe fn mins(s: int8x16_t, sums: int16x8_t) -> int32x4_t {
-    // SAFETY: NEON is part of the architecture.
-    unsafe {
-        let m = vmovl_high_s8(s);
-        vmlal_high_s16(vmull_s16(vget_low_s16(m), vget_low_s16(sums)), m, sums)
-    }
-}
-
-#[inline(always)]
-unsafe fn q4_k<M: Mac>(unpack: &Unpack, at: &mut Cursor) -> Sums {
-    // SAFETY: all offsets stay within one block, which the weights end.
-    unsafe {
-        let packed = at.w.map(|w| unpack.scales_mins(vld1q_u8(w)));
-        let sums = sums8(at.sums);
-        at.w = at.w.map(|w| w.add(16));
-        let dot = M::block4(&mut at.w, &mut at.x, packed.map(|p| M::s8(p)));
-        Sums { dot, min: packed.map(|p| mins(p, sums)) }
-    }
-}
-
-#[inline(always)]
-unsafe fn q5_k<M: Mac>(unpack: &Unpack, w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
-    // SAFETY: all offsets stay within one block.
-    unsafe {
-        let heads = w.map(|w| vld1q_u8(w));
-        let packed = heads.map(|v| unpack.scales_mins(v));
-        let (s, sums) = (packed.map(|p| M::s8(p)), sums8(sums));
-        let fifth = w.map(|w| load(w, 16));
-        let mut dot = [M::start(vdupq_n_s32(0)); 2];
-        each!(J in [0 1 2 3] {
-            let (x0, x1) = (load(x, 64 * J as usize), load(x, 64 * J as usize + 32));
-            for r in 0..2 {
-                let bits = load(w[r], 48 + 32 * J as usize);
-                let low = with_bits::<16>(low4(bits), moved::<{ 4 - 2 * J }>(fifth[r]));
-                let high = with_bits::<16>(high4(bits), moved::<{ 3 - 2 * J }>(fifth[r]));
-                dot[r] = M::mad8::<{ 2 * J }>(dot[r], low, x0, s[r]);
-                dot[r] = M::mad8::<{ 2 * J + 1 }>(dot[r], high, x1, s[r]);
-            }
-        });
-        Sums { dot: dot.map(|d| M::total(d)), min: packed.map(|p| mins(p, sums)) }
-    }
-}
-
-#[inline(always)]
-unsafe fn q6_k<M: Mac>(w: [*const u8; 2], x: *const u8, sums: *const i16) -> Sums {
-    // SAFETY: all offsets stay within one block.
-    unsafe {
-        let (even, odd) = (vld1q_s16(sums), vld1q_s16(sums.add(8)));
-        let sums = [vzip1q_s16(even, odd), vzip2q_s16(even, odd)];
-        let packed = w.map(|w| vld1q_s8(w.add(192).cast()));
-        // Weights are 32 less than stored: so much less of the sums.
-        let dot = packed.map(|p| M::start(offset6(p, sums)));
-        let [s0, s1] = packed.map(|p| M::s16(p));
-        let dot = M::half6(dot, w, w.map(|w| w.add(128)), x, [s0[0], s1[0]]);
-        let (low, top) = (w.map(|w| w.add(64)), w.map(|w| w.add(160)));
-        let dot = M::half6(dot, low, top, x.add(128), [s0[1], s1[1]]).map(|d| M::total(d));
-        Sums { dot, min: dot }
-    }
-}
-
-/// -32·Σ of scales with sums of activations. With intrinsics the compiler would
-/// multiply before it adds.
-#[inline(always)]
-unsafe fn offset6(scales: int8x16_t, sums: [int16x8_t; 2]) -> int32x4_t {
-    let offset;
-    // SAFETY: NEON is part of the architecture.
-    unsafe {
-        asm!(
-            "smull {0:v}.4s, {1:v}.4h, {3:v}.4h",
-            "smlal2 {0:v}.4s, {1:v}.8h, {3:v}.8h",
-            "smlal {0:v}.4s, {2:v}.4h, {4:v}.4h",
-            "smlal2 {0:v}.4s, {2:v}.8h, {4:v}.8h",
-            "shl {0:v}.4s, {0:v}.4s, #5",
-            "neg {0:v}.4s, {0:v}.4s",
-            out(vreg) offset,
-            in(vreg) vmovl_s8(vget_low_s8(scales)),
-            in(vreg) vmovl_high_s8(scales),
-            in(vreg) sums[0],
-            in(vreg) sums[1],
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    offset
-}
-
-#[inline(always)]
-unsafe fn low4(b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe { and::<15>(b) }
-}
-
-#[inline(always)]
-unsafe fn and<const MASK: u8>(b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe { (vandq_u8(b.0, vdupq_n_u8(MASK)), vandq_u8(b.1, vdupq_n_u8(MASK))) }
-}
-
-#[inline(always)]
-unsafe fn high4(b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe { (vshrq_n_u8::<4>(b.0), vshrq_n_u8::<4>(b.1)) }
-}
-
-/// Each byte shifted left by `N`, or right by `-N`.
-#[inline(always)]
-unsafe fn moved<const N: i32>(b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe {
-        let n = vdupq_n_s8(N as i8);
-        if N == 0 { b } else { (vshlq_u8(b.0, n), vshlq_u8(b.1, n)) }
-    }
-}
-
-/// `a`, but the bits of `MASK` from `b`.
-#[inline(always)]
-unsafe fn with_bits<const MASK: u8>(a: Bytes, b: Bytes) -> Bytes {
-    // SAFETY: NEON is part of the architecture.
-    unsafe {
-        let mask = vdupq_n_u8(MASK);
-        (vbslq_u8(mask, b.0, a.0), vbslq_u8(mask, b.1, a.1))
-    }
-}
-
-/// The next block of two rows in the format `B`.
-#[inline(always)]
-unsafe fn block<M: Mac<Acc = int32x4_t>, B: Block>(unpack: &Unpack, at: &mut Cursor) -> Sums {
-    let (len, bytes) = const { (B::FORMAT.block_len(), B::FORMAT.block_bytes()) };
-    // SAFETY: the caller points at whole blocks.
-    unsafe {
-        let (w, x, sums) = (at.w, at.x, at.sums);
-        let done = match const { B::FORMAT } {
-            Format::Q4K => q4_k::<M>(unpack, at),
-            Format::Q5K => q5_k::<M>(unpack, w, x.cast(), sums),
-            Format::Q6K => q6_k::<M>(w, x.cast(), sums),
-            _ => {
-                // No closure: it would be a function without the CPU features.
-                let ([dot0], [min0]) = B::dot::<M, 1>(w[0], [x], [sums]);
-                let ([dot1], [min1]) = B::dot::<M, 1>(w[1], [x], [sums]);
-                Sums { dot: [dot0, dot1], min: [min0, min1] }
-            }
-        };
-        if !matches!(B::FORMAT, Format::Q4K) {
-            at.w = w.map(|w| w.add(bytes));
-            at.x = x.add(len);
-        }
-        at.sums = sums.add(if len == 256 { 16 } else { 1 });
-        done
-    }
-}
-
-/// Sixteen columns of half a row of Q6_K made to weights: nibbles in `$l0` and
-/// `$l1`, bits above them in `$top`, with scratch `$t`. `{m3}` holds 3 and `{m48}`
-/// 48. The weights end up in `$l0`, `$l1`, `$h0` and `$h1`.
-macro_rules! six_bits {
-    ($l0:literal $l1:literal $top:literal, $h0:literal $h1:literal, $t:literal) => {
-        concat!(
-            "ushr ",
-            $h0,
-            ".16b, ",
-            $l0,
-            ".16b, #4\n",
-            "and ",
-            $t,
-            ".16b, ",
-            $top,
-            ".16b, {m3:v}.16b\n",
-            "ushr ",
-            $h1,
-            ".16b, ",
-            $l1,
-            ".16b, #4\n",
-            "sli ",
-            $l0,
-            ".16b, ",
-            $t,
-            ".16b, #4\n",
-            "ushr ",
-            $t,
-            ".16b, ",
-            $top,
-            ".16b, #2\n",
-            "bit ",
-            $h0,
-            ".16b, ",
-            $top,
-            ".16b, {m48:v}.16b\n",
-            "and ",
-            $t,
-            ".16b, ",
-            $t,
-            ".16b, {m3:v}.16b\n",
-            "ushr ",
-            $top,
-            ".16b, ",
-            $top,
-            ".16b, #6\n",
-            "sli ",
-            $l1,
-            ".16b, ",
-            $t,
-            ".16b, #4\n",
-            "sli ",
-            $h1,
-            ".16b, ",
-            $top,
-            ".16b, #4\n",
-        )
-    };
-}
-pub(super) use six_bits;
 
 /// Whole sums of four blocks, a lane each, and the words that hold their scales.
 struct Quad {
@@ -370,30 +33,15 @@ struct Waiting {
     acc: [[[f32; 4]; 2]; 2],
 }
 
-/// Where both rows, the activations and their scales have been read up to.
-struct Cursor {
-    w: [*const u8; 2],
-    x: *const i8,
-    sums: *const i16,
-    d: *const f32,
-    /// How far ahead to ask for weights.
-    ahead: usize,
-}
-
 /// Computes the next `n` blocks of both rows, at most four.
 #[inline(always)]
-unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
-    unpack: &Unpack,
-    wait: &mut Waiting,
-    at: &mut Cursor,
-    n: usize,
-) -> Quad {
+unsafe fn quad<M: Mac, B: Block>(unpack: &Unpack, wait: &mut Waiting, at: &mut Cursor, n: usize) -> Quad {
     // SAFETY: the caller has `n` blocks. Prefetching past the end is harmless.
     unsafe {
         let (mut sums, mut i) = (wait.sums.as_mut_ptr().cast::<i32>(), 0);
         while i < n {
             for w in at.w {
-                ask_ahead::<B>(w.wrapping_add(at.ahead));
+                ask_ahead!("prfm pldl1keep, [{0}, #{n}]", B, w.wrapping_add(at.ahead), 0);
             }
             for r in 0..2 {
                 let head = at.w[r].add(B::D);
@@ -427,28 +75,6 @@ unsafe fn quad<M: Mac<Acc = int32x4_t>, B: Block>(
 /// Whether a second number follows the scale.
 const fn has_m<B: Block>() -> bool {
     matches!(B::MIN, Min::Groups | Min::Block)
-}
-
-/// Asks for the cache lines of a block at `w`, which need not be there.
-#[inline(always)]
-unsafe fn ask_ahead<B: Block>(w: *const u8) {
-    // SAFETY: needs no mapped memory. Not `nomem`: that would let it move across
-    // the loads it is for.
-    unsafe {
-        macro_rules! line {
-            ($($n:literal)*) => {$(
-                if 64 * $n < const { B::FORMAT.block_bytes() } {
-                    asm!(
-                        "prfm pldl1keep, [{0}, #{n}]",
-                        in(reg) w,
-                        n = const 64 * $n,
-                        options(nostack, readonly, preserves_flags)
-                    );
-                }
-            )*};
-        }
-        line!(0 1 2 3 4);
-    }
 }
 
 /// Sixteen numbers, every fourth of which goes to the same vector.
@@ -503,7 +129,7 @@ unsafe fn finish<B: Block>(acc: &mut [[f32; 4]; 2], q: &Quad, d: *const f32, sum
 
 /// Two rows at `w` with the token that the cursor points at.
 #[inline(always)]
-unsafe fn two_rows<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: Block>(
+unsafe fn two_rows<M: Mac, B: Block>(
     unpack: &Unpack,
     wait: &mut Waiting,
     at: Cursor,
@@ -538,11 +164,7 @@ unsafe fn two_rows<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: B
 /// # Safety
 /// As for `generic::matmul::matmul`.
 #[inline(always)]
-pub(super) unsafe fn one_token<M: Mac<Acc = int32x4_t, F = (float32x4_t, float32x4_t)>, B: Block>(
-    p: &Product,
-    rows: Range<usize>,
-    t: usize,
-) {
+pub(super) unsafe fn one_token<M: Mac, B: Block>(p: &Product, rows: Range<usize>, t: usize) {
     let blocks = p.cols / const { B::FORMAT.block_len() };
     // The same place in the next two rows, so that each line is asked for once;
     // not so far that it would be gone again.

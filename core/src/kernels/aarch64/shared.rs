@@ -37,6 +37,7 @@ pub(super) unsafe fn scaled<const J: usize>(acc: int32x4_t, sum: int32x4_t, s: i
 
 /// Fills in everything but the byte products: `B`, `Acc`, `I` and `F` are
 /// pairs of 128-bit registers, `Acc` a single one.
+// SAFETY of all blocks here: see the modules that use this.
 macro_rules! neon_shared {
     () => {
         type B = (uint8x16_t, uint8x16_t);

@@ -12,7 +12,7 @@
 //! Bytes multiply into `i16`; how many products fit in one decides the rhythm:
 //! four for weights below 64 (4·63·127 = 32,004), two for any other
 //! (2·128·127 = 32,512).
-// One contract for every method: the caller has NEON and gives pointers valid
+// SAFETY of all blocks here: the caller has NEON and gives pointers valid
 // for what the method names (see `lanes`).
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn every_half_converts_beside_any_other() {
-        if !crate::kernels::testing::caps().neon {
+        if !crate::kernels::testing::caps().flags().neon {
             return;
         }
         for h in 0..=u16::MAX {

@@ -8,6 +8,7 @@
 use core::arch::asm;
 use core::ops::Range;
 
+use crate::kernels::asm::{ask_ahead, lines};
 use crate::kernels::generic::matmul::{AHEAD, Block, Min, Product};
 use crate::kernels::portable::f16_to_f32;
 use crate::quant::{Format, k4_scales_mins};
@@ -55,29 +56,13 @@ macro_rules! with_all_registers {
 /// scaled. Four products of weights below 64 fit in an `i16`.
 macro_rules! mad8 {
     ($acc:literal, [$x0:literal $x1:literal $x2:literal $x3:literal], $s:literal) => {
-        concat!(
-            "vmull.s8 q14, d24, ",
-            $x0,
-            "\n",
-            "vmlal.s8 q14, d25, ",
-            $x1,
-            "\n",
-            "vmlal.s8 q14, d26, ",
-            $x2,
-            "\n",
-            "vmlal.s8 q14, d27, ",
-            $x3,
-            "\n",
-            "vmlal.s16 ",
-            $acc,
-            ", d28, ",
-            $s,
-            "\n",
-            "vmlal.s16 ",
-            $acc,
-            ", d29, ",
-            $s,
-            "\n",
+        lines!(
+            "vmull.s8 q14, d24, " $x0;
+            "vmlal.s8 q14, d25, " $x1;
+            "vmlal.s8 q14, d26, " $x2;
+            "vmlal.s8 q14, d27, " $x3;
+            "vmlal.s16 " $acc ", d28, " $s;
+            "vmlal.s16 " $acc ", d29, " $s;
         )
     };
 }
@@ -104,16 +89,13 @@ macro_rules! nibbles {
 /// `q13`. `q9` holds 16.
 macro_rules! fifth {
     ($h:literal, $shift:literal) => {
-        concat!(
-            "vld1.8 {{d28-d31}}, [",
-            $h,
-            "]\n",
-            $shift,
-            "\n",
-            "vand q14, q14, q9\n",
-            "vand q15, q15, q9\n",
-            "vorr q12, q12, q14\n",
-            "vorr q13, q13, q15\n",
+        lines!(
+            "vld1.8 {{d28-d31}}, [" $h "]";
+            $shift;
+            "vand q14, q14, q9";
+            "vand q15, q15, q9";
+            "vorr q12, q12, q14";
+            "vorr q13, q13, q15";
         )
     };
 }
@@ -228,23 +210,11 @@ unsafe fn unpack(w: [*const u8; 2], e: &mut Exchange) {
 /// Adds to `$acc` the products of the 16 weights in `q13` with `$x`, scaled.
 macro_rules! mad16 {
     ($acc:literal, $x0:literal $x1:literal, $s:literal) => {
-        concat!(
-            "vmull.s8 q15, d26, ",
-            $x0,
-            "\n",
-            "vmlal.s8 q15, d27, ",
-            $x1,
-            "\n",
-            "vmlal.s16 ",
-            $acc,
-            ", d30, ",
-            $s,
-            "\n",
-            "vmlal.s16 ",
-            $acc,
-            ", d31, ",
-            $s,
-            "\n",
+        lines!(
+            "vmull.s8 q15, d26, " $x0;
+            "vmlal.s8 q15, d27, " $x1;
+            "vmlal.s16 " $acc ", d30, " $s;
+            "vmlal.s16 " $acc ", d31, " $s;
         )
     };
 }
@@ -279,24 +249,30 @@ macro_rules! column6 {
     };
 }
 
+/// Activations that [`column6`] wants at `{x}`, which `$next` may move on.
+macro_rules! activations6 {
+    ($next:literal) => {
+        lines!(
+            "vld1.8 {{d12, d13}}, [{x}], {n}";
+            "vld1.8 {{d14, d15}}, [{x}], {n}";
+            "vld1.8 {{d16, d17}}, [{x}], {n}";
+            "vld1.8 {{d18, d19}}, [{x}]" $next;
+        )
+    };
+}
+
 /// Half a block of both rows of Q6_K.
 macro_rules! half6 {
     () => {
         concat!(
             "vld1.16 {{d0-d3}}, [{e}]!\n",
-            "vld1.8 {{d12, d13}}, [{x}], {n}\n",
-            "vld1.8 {{d14, d15}}, [{x}], {n}\n",
-            "vld1.8 {{d16, d17}}, [{x}], {n}\n",
-            "vld1.8 {{d18, d19}}, [{x}]\n",
+            activations6!(""),
             "sub {x}, {x}, #80\n",
             column6!("{w0}", "{h0}", "q2", ""; "d0[0]" "d0[2]" "d1[0]" "d1[2]"),
             column6!("{w1}", "{h1}", "q3", ""; "d2[0]" "d2[2]" "d3[0]" "d3[2]"),
             "sub {w0}, {w0}, #16\n",
             "sub {w1}, {w1}, #16\n",
-            "vld1.8 {{d12, d13}}, [{x}], {n}\n",
-            "vld1.8 {{d14, d15}}, [{x}], {n}\n",
-            "vld1.8 {{d16, d17}}, [{x}], {n}\n",
-            "vld1.8 {{d18, d19}}, [{x}]!\n",
+            activations6!("!"),
             column6!("{w0}", "{h0}", "q2", "!"; "d0[1]" "d0[3]" "d1[1]" "d1[3]"),
             column6!("{w1}", "{h1}", "q3", "!"; "d2[1]" "d2[3]" "d3[1]" "d3[3]"),
         )
@@ -308,27 +284,19 @@ macro_rules! half6 {
 /// is every weight.
 macro_rules! scales6 {
     ($h:literal, $acc:literal) => {
-        concat!(
-            "vld1.8 {{d24, d25}}, [",
-            $h,
-            "]\n",
-            "sub ",
-            $h,
-            ", ",
-            $h,
-            ", #64\n",
-            "vmovl.s8 q13, d24\n",
-            "vmovl.s8 q14, d25\n",
-            "vst1.16 {{d26, d27}}, [{e}], {n}\n",
-            "vst1.16 {{d28, d29}}, [{e}]\n",
-            "vmull.s16 q15, d26, d20\n",
-            "vmlal.s16 q15, d27, d21\n",
-            "vmlal.s16 q15, d28, d22\n",
-            "vmlal.s16 q15, d29, d23\n",
-            "vshl.i32 q15, q15, #5\n",
-            "vneg.s32 ",
-            $acc,
-            ", q15\n",
+        lines!(
+            "vld1.8 {{d24, d25}}, [" $h "]";
+            "sub " $h ", " $h ", #64";
+            "vmovl.s8 q13, d24";
+            "vmovl.s8 q14, d25";
+            "vst1.16 {{d26, d27}}, [{e}], {n}";
+            "vst1.16 {{d28, d29}}, [{e}]";
+            "vmull.s16 q15, d26, d20";
+            "vmlal.s16 q15, d27, d21";
+            "vmlal.s16 q15, d28, d22";
+            "vmlal.s16 q15, d29, d23";
+            "vshl.i32 q15, q15, #5";
+            "vneg.s32 " $acc ", q15";
         )
     };
 }
@@ -363,28 +331,6 @@ pub(super) const fn knows(format: Format) -> bool {
     matches!(format, Format::Q4K | Format::Q5K | Format::Q6K)
 }
 
-/// Asks for the cache lines of a block that will be wanted soon.
-#[inline(always)]
-unsafe fn ask_ahead<B: Block>(w: *const u8) {
-    // SAFETY: needs no mapped memory. Not `nomem`: that would let it move across
-    // the loads it is for.
-    unsafe {
-        macro_rules! line {
-            ($($n:literal)*) => {$(
-                if 64 * $n < const { B::FORMAT.block_bytes() } {
-                    asm!(
-                        "pld [{0}, #{n}]",
-                        in(reg) w,
-                        n = const AHEAD + 64 * $n,
-                        options(nostack, readonly, preserves_flags)
-                    );
-                }
-            )*};
-        }
-        line!(0 1 2 3 4);
-    }
-}
-
 /// Two rows at `w` with token `t`: see `generic::matmul` for the law of lanes.
 #[inline(always)]
 unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize, e: &mut Exchange) -> [f32; 2] {
@@ -399,7 +345,7 @@ unsafe fn two_rows<B: Block>(w: [*const u8; 2], p: &Product, t: usize, e: &mut E
         let mut sums = p.x.sums.add(t * p.x.strides[2]);
         for b in 0..p.cols / 256 {
             for w in w {
-                ask_ahead::<B>(w);
+                ask_ahead!("pld [{0}, #{n}]", B, w, AHEAD);
             }
             match const { B::FORMAT } {
                 Format::Q4K => q4_k(w, x, sums, e),

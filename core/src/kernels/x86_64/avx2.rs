@@ -1,5 +1,5 @@
 //! [`Lanes`] over AVX2 and F16C.
-// One contract for every method: the caller has AVX2 and F16C and gives
+// SAFETY of all blocks here: the caller has AVX2 and F16C and gives
 // pointers valid for what the method names (see `lanes`).
 #![allow(
     clippy::undocumented_unsafe_blocks,

@@ -60,6 +60,7 @@ pub(super) unsafe fn load(x: *const i8) -> __m256i {
 }
 
 /// Fills in `TwoLanes`.
+// SAFETY of all blocks here: see the modules that use this.
 macro_rules! two_shared {
     () => {
         #[inline(always)]
@@ -94,6 +95,7 @@ macro_rules! two_shared {
 pub(super) use two_shared;
 
 /// Fills in everything of `PairLanes` but scales and dots.
+// SAFETY of all blocks here: see the modules that use this.
 macro_rules! pair_shared {
     () => {
         type P = __m256i;

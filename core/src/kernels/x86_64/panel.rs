@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 
 /// Fills in everything of [`PanelLanes`](crate::kernels::lanes::PanelLanes) but
 /// `S`, the scales and the dots of weights.
+// SAFETY of all blocks here: see the modules that use this.
 macro_rules! panel_shared {
     () => {
         /// Two `i16` a row.

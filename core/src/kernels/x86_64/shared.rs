@@ -39,6 +39,7 @@ pub(super) unsafe fn spread<const J: usize>(s: __m256i) -> __m256i {
 }
 
 /// Fills in everything but the dots and `mad_u`, `mad_i`.
+// SAFETY of all blocks here: see the modules that use this.
 macro_rules! avx2_shared {
     () => {
         type B = __m256i;

@@ -1,7 +1,7 @@
 //! [`Lanes`] over AVX-512 VNNI on 256-bit registers: products and sums in one
 //! instruction. Wider registers would not read memory faster, and lower the
 //! clock on some processors.
-// One contract for every method: the caller has the features and gives pointers
+// SAFETY of all blocks here: the caller has the features and gives pointers
 // valid for what the method names (see `lanes`).
 #![allow(
     clippy::undocumented_unsafe_blocks,
