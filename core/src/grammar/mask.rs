@@ -391,7 +391,11 @@ impl Grammar<'_> {
         let node = self.t.node(f.node);
         match node.kind() {
             Kind::Str if node.c == u32::MAX => Some(NONE),
-            Kind::Str => (node.c as u16).checked_sub(f.count)?.checked_sub(begun.into()),
+            Kind::Str => {
+                let left = node.c.checked_sub(f.count())?.checked_sub(begun.into())?;
+                // More than any token has, and not without end.
+                Some(left.min(u32::from(NONE) - 1) as u16)
+            }
             Kind::Object if f.phase == FREE_KEY => Some(NONE),
             _ => None,
         }
