@@ -44,8 +44,8 @@
 //! for the 152,000 tokens of Qwen 2; for each mask a bit a token, and 52 KB of
 //! work space. A byte takes some ten nanoseconds for each reading open. Masks,
 //! of which most tokens need none, take 0.05 to 0.25 ms with 152,000 tokens, and
-//! about 1 ms within patterns that treat letters, or characters that are not
-//! ASCII, unlike each other.
+//! 1 to 2 ms within patterns that treat letters, or characters that are not
+//! ASCII, unlike each other; 3 ms where several such are open at once.
 //!
 //! ```
 //! use katydid_core::arena::Arena;
