@@ -299,7 +299,7 @@ impl Walk<'_, '_, '_> {
                         states[live] = here;
                     }
                 }
-                let Some(&b) = text.get(live) else { return None };
+                let &b = text.get(live)?;
                 let next = rows.next(grammar, here, b);
                 if next == NONE {
                     return Some(trie.past(i + 1, to, live + 1));
