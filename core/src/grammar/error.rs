@@ -134,6 +134,11 @@ pub enum Why {
     Beside(Name),
     /// No value can satisfy it.
     Never,
+    /// Values can satisfy it, but the smallest takes more bytes than these.
+    TooLong {
+        /// Most bytes of it.
+        limit: u32,
+    },
     /// Larger than the memory given for it.
     Limit {
         /// What there is too much of.
@@ -180,8 +185,12 @@ impl fmt::Display for SchemaError {
                 write!(f, "{name} beside enum or const: leave out the values it forbids, and it")
             }
             Why::Never => f.write_str("no value can satisfy this"),
+            Why::TooLong { limit } => write!(
+                f,
+                "even the smallest value takes more than {limit} bytes, which is too long to write: lower minLength or minItems"
+            ),
             Why::Limit { what, limit } => {
-                write!(f, "more than {limit} {what}: make the schema smaller or raise the limit")
+                write!(f, "more than {limit} {what}: make the schema smaller or simpler")
             }
         }
     }

@@ -62,7 +62,7 @@ impl Grammar<'_> {
             Kind::Lexeme => self.t.state(f.at).left,
             Kind::Str => {
                 let begun = u32::from(f.at != BODY);
-                let due = node.b.saturating_sub(sum!(u32::from(f.count), begun));
+                let due = node.b.saturating_sub(sum!(f.count(), begun));
                 sum!(text::left(f.at, node.inside()), due, quote)
             }
             Kind::Texts => {
@@ -99,22 +99,21 @@ impl Grammar<'_> {
         match f.phase {
             OPEN if node.bounds().0 == 0 => 1,
             OPEN => sum!(self.items_left(node, 0), 1) - mark,
-            AFTER => sum!(self.items_left(node, f.count), 1),
+            AFTER => sum!(self.items_left(node, f.count()), 1),
             phase => {
                 let space = if phase == COMMA { self.space() } else { 0 };
-                let item = self.t.min(self.t.item(node, f.count));
-                sum!(space, item, self.items_left(node, f.count.saturating_add(1)), 1)
+                let item = self.t.min(self.t.item(node, f.count()));
+                sum!(space, item, self.items_left(node, f.count().saturating_add(1)), 1)
             }
         }
     }
 
     /// What an array's required items from item `from` on take, a comma before
     /// each.
-    pub(super) fn items_left(&self, node: &Node, from: u16) -> u32 {
-        let (least, mark) = (node.bounds().0, self.t.spacing.mark());
-        let named =
-            (from..least.min(node.n)).fold(0u32, |s, i| sum!(s, mark, self.t.min(self.t.item(node, i))));
-        let more = u32::from(least.saturating_sub(from.max(node.n)));
+    pub(super) fn items_left(&self, node: &Node, from: u32) -> u32 {
+        let (least, n, mark) = (node.bounds().0, u32::from(node.n), self.t.spacing.mark());
+        let named = (from..least.min(n)).fold(0u32, |s, i| sum!(s, mark, self.t.min(self.t.item(node, i))));
+        let more = least.saturating_sub(from.max(n));
         let each = if more == 0 { 0 } else { sum!(mark, self.t.min(node.a)) };
         sum!(named, more.saturating_mul(each))
     }

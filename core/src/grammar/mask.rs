@@ -287,15 +287,26 @@ impl Walk<'_, '_, '_> {
                 live = live.min(same);
             }
             last = i;
-            while let Some(&b) = text.get(live) {
-                let next = rows.next(grammar, states[live], b);
+            loop {
+                let here = states[live];
+                // Most characters leave the state as it is. While they do, where
+                // one leads need not be known before the next is looked at.
+                if let Some(row) = rows.row(here) {
+                    while let Some(&b) = text.get(live)
+                        && row[usize::from(b)] == here
+                    {
+                        live += 1;
+                        states[live] = here;
+                    }
+                }
+                let &b = text.get(live)?;
+                let next = rows.next(grammar, here, b);
                 if next == NONE {
                     return Some(trie.past(i + 1, to, live + 1));
                 }
                 live += 1;
                 states[live] = next;
             }
-            None
         });
     }
 
@@ -349,6 +360,12 @@ struct Rows<'m> {
 }
 
 impl Rows<'_> {
+    /// Where bytes lead from `state`, where that is kept.
+    fn row(&self, state: u16) -> Option<&[u16; 256]> {
+        let slot = usize::from(state) % ROWS;
+        self.of.get(slot).filter(|of| of[0] == state).and_then(|_| self.next.get(slot))
+    }
+
     /// Where `b` leads from `state`; `NONE` where it may not come.
     fn next(&mut self, grammar: &Grammar<'_>, state: u16, b: u8) -> u16 {
         let slot = usize::from(state) % ROWS;
@@ -391,7 +408,11 @@ impl Grammar<'_> {
         let node = self.t.node(f.node);
         match node.kind() {
             Kind::Str if node.c == u32::MAX => Some(NONE),
-            Kind::Str => (node.c as u16).checked_sub(f.count)?.checked_sub(begun.into()),
+            Kind::Str => {
+                let left = node.c.checked_sub(f.count())?.checked_sub(begun.into())?;
+                // More than any token has, and not without end.
+                Some(left.min(u32::from(NONE) - 1) as u16)
+            }
             Kind::Object if f.phase == FREE_KEY => Some(NONE),
             _ => None,
         }

@@ -311,8 +311,7 @@ impl<'a> Matcher<'a> {
         for thread in self.threads() {
             let mut next = Some(*thread);
             while let Some(f) = next {
-                let head = u16::from(f.phase) << 8 | u16::from(f.depth);
-                [f.node, head, f.next, f.low, f.high, f.at, f.count].into_iter().for_each(&mut add);
+                f.words().into_iter().for_each(&mut add);
                 next = self.pool.get(usize::from(f.parent)).copied().filter(|_| f.parent != NONE);
             }
             add(NONE);

@@ -25,8 +25,8 @@ pub(super) enum Kind {
     /// order `c` on; others are `a`. The shortest key of another takes `d`
     /// bytes.
     Object,
-    /// Items `n` from list entry `b` on, then `a`; `c` holds the fewest and the
-    /// most.
+    /// Items `n` from list entry `b` on, then `a`; `c` at least and `d` at most,
+    /// `u32::MAX` for any number.
     Array,
     /// What one of the `n` nodes from list entry `b` on accepts.
     Any,
@@ -93,8 +93,8 @@ impl Node {
     }
 
     /// Fewest and most items of an array.
-    pub(super) fn bounds(&self) -> (u16, u16) {
-        (self.c as u16, (self.c >> 16) as u16)
+    pub(super) fn bounds(&self) -> (u32, u32) {
+        (self.c, self.d)
     }
 }
 
@@ -438,8 +438,8 @@ impl<'a> Tables<'a> {
     }
 
     /// The node of an array's item `at`, counted from 0.
-    pub(super) fn item(&self, node: &Node, at: u16) -> u16 {
-        if at < node.n { self.list(node).get(usize::from(at)).copied().unwrap_or(NONE) } else { node.a }
+    pub(super) fn item(&self, node: &Node, at: u32) -> u16 {
+        if at < node.n.into() { self.list(node).get(at as usize).copied().unwrap_or(NONE) } else { node.a }
     }
 
     pub(super) fn state(&self, state: u16) -> Dfa {

@@ -49,18 +49,34 @@ pub(crate) struct Frame {
     /// Place in an object's order.
     pub(super) next: u16,
     /// Sorted texts that are still possible; `low` also the node of a value
-    /// that is due.
+    /// that is due, `high` the upper half of a count.
     pub(super) low: u16,
     pub(super) high: u16,
     /// Bytes of the text, or state of an automaton.
     pub(super) at: u16,
-    /// Items or characters.
+    /// Items or characters, the lower half of their number.
     pub(super) count: u16,
 }
 
 impl Frame {
     pub(super) fn new(node: u16, parent: u16, depth: u8) -> Self {
         Self { node, parent, phase: 0, depth, next: 0, low: 0, high: 0, at: 0, count: 0 }
+    }
+
+    /// Items or characters so far, of an array or a string.
+    pub(super) fn count(&self) -> u32 {
+        u32::from(self.high) << 16 | u32::from(self.count)
+    }
+
+    /// The same with `count` of them.
+    fn counted(self, count: u32) -> Self {
+        Self { high: (count >> 16) as u16, count: count as u16, ..self }
+    }
+
+    /// All that it is made of but for where it goes on.
+    pub(super) fn words(&self) -> [u16; 7] {
+        let head = u16::from(self.phase) << 8 | u16::from(self.depth);
+        [self.node, head, self.next, self.low, self.high, self.at, self.count]
     }
 }
 
@@ -273,7 +289,7 @@ impl Grammar<'_> {
     }
 
     fn string(&self, room: &mut Room<'_>, node: &Node, f: Frame, b: u8) {
-        let count = u32::from(f.count);
+        let count = f.count();
         if f.at == BODY && b != b'"' && count >= node.c {
             return;
         }
@@ -282,7 +298,7 @@ impl Grammar<'_> {
             // Past the fewest characters counting serves a limit only.
             Step::Char => {
                 let most = if node.c == u32::MAX { node.b } else { node.c };
-                room.emit(Frame { at: BODY, count: (count + 1).min(most) as u16, ..f });
+                room.emit(Frame { at: BODY, ..f }.counted(count.saturating_add(1).min(most)));
             }
             Step::Close if count >= node.b => self.pop(room, f),
             _ => {}
@@ -290,16 +306,16 @@ impl Grammar<'_> {
     }
 
     fn array(&self, room: &mut Room<'_>, node: &Node, f: Frame, b: u8) {
-        let (least, most) = node.bounds();
-        let more = || f.count < most && self.fits(f.depth.saturating_add(1), self.t.item(node, f.count));
+        let ((least, most), count) = (node.bounds(), f.count());
+        let more = || count < most && self.fits(f.depth.saturating_add(1), self.t.item(node, count));
         let due = |room: &mut Room<'_>| {
             // Counting stops where it no longer tells items apart.
-            let last = if most == u16::MAX { least.max(node.n) } else { most };
-            let after = Frame { phase: AFTER, count: f.count.saturating_add(1).min(last), ..f };
-            self.child(room, after, self.t.item(node, f.count), u16::from(b));
+            let last = if most == u32::MAX { least.max(node.n.into()) } else { most };
+            let after = Frame { phase: AFTER, ..f }.counted(count.saturating_add(1).min(last));
+            self.child(room, after, self.t.item(node, count), u16::from(b));
         };
         match (f.phase, b) {
-            (OPEN | AFTER, b']') if f.count >= least => self.pop(room, f),
+            (OPEN | AFTER, b']') if count >= least => self.pop(room, f),
             (OPEN, _) if more() => due(room),
             (AFTER, b',') if more() => {
                 let phase = if self.t.spacing == Spacing::Compact { VALUE } else { COMMA };

@@ -279,6 +279,97 @@ fn depth_is_bounded_and_always_closes() {
     assert_eq!(m.close(&mut out), Ok(n));
 }
 
+/// Counts have 32 bits.
+#[test]
+fn counts_may_be_large() {
+    let mut m = matcher("{\"type\":\"string\",\"minLength\":70000,\"maxLength\":100000}", &COMPACT);
+    assert!(m.advance(b'"') && (0..69_999).all(|_| m.advance(b'a')) && !m.accepts(*b"\""));
+    assert_eq!(m.min_left(), 2);
+    assert!(m.advance(b'a') && m.accepts(*b"\"") && (70_000..100_000).all(|_| m.advance(b'a')));
+    assert!(!m.accepts(*b"a") && m.advance(b'"') && m.can_end());
+    let mut m = matcher(
+        "{\"type\":\"array\",\"items\":{\"const\":1},\"minItems\":70000,\"maxItems\":70001}",
+        &COMPACT,
+    );
+    assert_eq!(m.min_left(), 140_001);
+    assert!(
+        m.advance(b'[') && m.advance(b'1') && (0..69_998).all(|_| m.advance_all(*b",1")) && !m.accepts(*b"]")
+    );
+    assert!(m.advance_all(*b",1") && m.accepts(*b"]") && m.advance_all(*b",1") && !m.accepts(*b","));
+    assert!(m.advance(b']') && m.can_end());
+    let open = [
+        "{\"maxLength\":4294967294}",
+        "{\"maxItems\":1000000}",
+        "{\"maxItems\":65536,\"items\":{\"type\":\"null\"}}",
+    ];
+    assert!(open.iter().all(|schema| compile(schema, &COMPACT).is_ok()));
+    assert!(
+        !whole(&mut matcher(open[1], &COMPACT), "[") && whole(&mut matcher(open[2], &COMPACT), "[null,null]")
+    );
+    // States tell lengths apart that differ by what 16 bits hold.
+    let mut m = matcher("{\"type\":\"string\",\"maxLength\":200000}", &COMPACT);
+    let (mut b, ahead) = (matcher("{\"type\":\"string\",\"maxLength\":200000}", &COMPACT), 65_536);
+    assert!(m.advance_all(*b"\"a") && b.advance_all(*b"\"a") && m.hash() == b.hash());
+    assert!((0..ahead).all(|_| b.advance(b'a')) && m.hash() != b.hash());
+}
+
+#[test]
+fn what_is_too_long_is_not_called_impossible() {
+    for schema in [
+        "{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":1073741824}",
+        "{\"type\":\"string\",\"minLength\":4294967294}",
+        "{\"type\":\"array\",\"minItems\":60000,\"items\":{\"type\":\"array\",\"minItems\":60000,\"items\":{\"type\":\"null\"}}}",
+    ] {
+        let error = compile(schema, &COMPACT).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("even the smallest value takes more than 16777216 bytes"), "{error}");
+    }
+    let inner = "{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":\"string\",\"minLength\":99999999}}}";
+    let error = compile(inner, &COMPACT).map(|_| ()).unwrap_err();
+    assert!(error.at.as_str() == "/properties/a" && matches!(error.why, Why::TooLong { .. }), "{error}");
+    // A member that may be left out is; one that cannot be is impossible whatever else is long.
+    let optional =
+        "{\"properties\":{\"a\":{\"type\":\"string\",\"minLength\":99999999},\"b\":{\"type\":\"null\"}}}";
+    let mut m = matcher(optional, &COMPACT);
+    assert!(whole(&mut m, "{\"b\":null}") && !m.advance_all(*b"{\"a"));
+    let both = "{\"required\":[\"b\"],\"properties\":{\"a\":{\"type\":\"string\",\"minLength\":99999999},\"b\":false}}";
+    assert_eq!(compile(both, &COMPACT).map(|_| ()).unwrap_err().why, Why::Never);
+}
+
+/// What grows with the square of a schema's size takes many seconds here.
+#[test]
+fn large_schemas_take_time_by_their_size() {
+    let n = 20_000;
+    let words = (0..n).map(|i| std::format!("\"word number {i}\"")).collect::<std::vec::Vec<_>>();
+    let list = std::format!("{{\"enum\":[{}]}}", words.join(","));
+    let consts = words.iter().map(|w| std::format!("{{\"const\":{w}}}")).collect::<std::vec::Vec<_>>();
+    let any = std::format!("{{\"anyOf\":[{}]}}", consts.join(","));
+    let limits =
+        Limits { values: 200_000, nodes: 30_000, lists: 30_000, bytes: 1 << 20, ..Limits::default() };
+    for schema in [list, any] {
+        let mut least = std::time::Duration::MAX;
+        for _ in 0..3 {
+            let start = std::time::Instant::now();
+            let mut scratch =
+                Scratch::lay_out(&mut leaked(|p| Scratch::lay_out(p, &limits).map(drop)), &limits).unwrap();
+            Grammar::compile(&schema, &COMPACT, memory_again(&limits), &mut scratch).unwrap();
+            least = least.min(start.elapsed());
+        }
+        std::println!("{} bytes of schema: {least:?}", schema.len());
+        assert!(least < std::time::Duration::from_millis(900), "{least:?}");
+    }
+}
+
+#[test]
+fn constants_beyond_what_is_counted_are_an_error() {
+    let list =
+        std::format!("{{\"enum\":[{}0]}}", (1..65_600).map(|i| std::format!("{i},")).collect::<String>());
+    let limits = Limits { values: 70_000, lists: 70_000, bytes: 1 << 20, ..Limits::default() };
+    let mut scratch =
+        Scratch::lay_out(&mut leaked(|p| Scratch::lay_out(p, &limits).map(drop)), &limits).unwrap();
+    let error = Grammar::compile(&list, &COMPACT, memory_again(&limits), &mut scratch).map(drop).unwrap_err();
+    assert!(error.to_string().contains("more than 65534 constants in one list"), "{error}");
+}
+
 #[test]
 fn refusals_say_what_and_where() {
     let cases = [

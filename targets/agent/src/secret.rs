@@ -80,11 +80,13 @@ pub(crate) struct Secrets {
     pub(crate) found: Vec<Secret>,
     /// Environment variables that were asked for.
     pub(crate) variables: Vec<String>,
+    /// Files that were named, for secrets and for other things.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Secrets {
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.into(), found: Vec::new(), variables: Vec::new() }
+        Self { folder: folder.into(), found: Vec::new(), variables: Vec::new(), files: Vec::new() }
     }
 
     pub(crate) fn env(&mut self, name: &str) -> Result<Secret, String> {
@@ -95,9 +97,17 @@ impl Secrets {
     }
 
     pub(crate) fn file(&mut self, path: &str) -> Result<Secret, String> {
-        let secret = Secret::from_file(&self.folder.join(path))?;
+        let path = self.named(path);
+        let secret = Secret::from_file(&path)?;
         self.found.push(secret.clone());
         Ok(secret)
+    }
+
+    /// Where a file lies, which is written down.
+    pub(crate) fn named(&mut self, path: impl AsRef<Path>) -> PathBuf {
+        let path = self.folder.join(path);
+        self.files.push(path.clone());
+        path
     }
 
     /// Looks up `env:NAME` or `file:PATH`, what stands between `${` and `}`.

@@ -64,6 +64,7 @@ struct Needs {
     network: bool,
     devices: BTreeSet<PathBuf>,
     writes: BTreeSet<PathBuf>,
+    reads: BTreeSet<PathBuf>,
     users: bool,
     programs: bool,
     system_info: bool,
@@ -73,6 +74,7 @@ impl Needs {
     fn of(config: &Config) -> Self {
         let mut needs = Self { network: config.mqtt.is_some(), ..Self::default() };
         needs.writes.extend(config.audit.iter().filter_map(|a| a.file.parent()).map(Path::to_path_buf));
+        needs.reads.extend(config.files.iter().cloned());
         for tool in &config.tools {
             match &tool.action {
                 // What a program does cannot be known.
@@ -80,10 +82,14 @@ impl Needs {
                     needs.programs = true;
                     needs.network = true;
                     needs.users |= exec.changes_user();
+                    needs.reads.extend(exec.paths());
                 }
                 Action::Http(_) | Action::Mqtt(_) => needs.network = true,
                 Action::Gpio(gpio) => needs.devices.extend(gpio.chips().map(Path::to_path_buf)),
-                Action::File(files) => needs.writes.extend(files.writes_to().map(Path::to_path_buf)),
+                Action::File(files) => {
+                    let to = if files.writes_to().is_some() { &mut needs.writes } else { &mut needs.reads };
+                    to.insert(files.root().to_path_buf());
+                }
                 Action::Builtin(Builtin::SystemInfo) => needs.system_info = true,
                 Action::Builtin(Builtin::Time) => {}
             }
@@ -104,8 +110,8 @@ impl Service {
         if !self.program.is_absolute() {
             return Err(format!("{}: the program's path must be absolute", self.program.display()));
         }
-        let paths =
-            self.reads.iter().chain([&self.program, &config.path]).chain(&needs.devices).chain(&needs.writes);
+        let own = self.reads.iter().chain([&self.program, &config.path]);
+        let paths = own.chain(&needs.devices).chain(&needs.writes).chain(&needs.reads);
         let words = paths.map(|p| p.to_string_lossy().into_owned()).chain(self.arguments.iter().cloned());
         if let Some(word) = words.into_iter().find(|w| w.chars().any(char::is_control)) {
             return Err(format!("{word:?} holds a control character: a unit cannot have it"));
@@ -141,7 +147,7 @@ impl Service {
             quote(&self.program.display().to_string(), true)
         )?;
         self.arguments.iter().try_for_each(|a| write!(out, " {}", quote(a, true)))?;
-        writeln!(out, "\nRestart=on-failure\nRestartSec=5\nTimeoutStopSec=20")?;
+        writeln!(out, "\nRestart=on-failure\nRestartSec=5\nTimeoutStopSec={}", patience(config))?;
         writeln!(out, "StandardInput=null\nStateDirectory={}\nWorkingDirectory=%S/{}", self.name, self.name)?;
         if !config.variables.is_empty() {
             let file = format!("/etc/{}.env", self.name);
@@ -174,27 +180,41 @@ impl Service {
     ) -> std::fmt::Result {
         let state = Path::new("/var/lib").join(&self.name);
         for path in needs.writes.iter().filter(|p| !p.starts_with(&state)) {
-            writeln!(out, "ReadWritePaths={}", quote(&path.display().to_string(), false))?;
+            // What is hidden is brought back by binding, which leaves it writable.
+            let key = if is_hidden(path) { "BindPaths" } else { "ReadWritePaths" };
+            writeln!(out, "{key}={}", quote(&path.display().to_string(), false))?;
             if !needs.users {
                 warnings.push(format!("{} must be writable for the service's user", path.display()));
             }
         }
         let folder = config.path.parent().map(Path::to_path_buf);
         let reads = self.reads.iter().cloned().chain(folder).chain([self.program.clone()]);
-        for path in reads.collect::<BTreeSet<_>>() {
-            if ["/home", "/root", "/run/user", "/tmp", "/var/tmp"]
-                .iter()
-                .any(|hidden| path.starts_with(hidden))
-            {
-                writeln!(out, "BindReadOnlyPaths={}", quote(&path.display().to_string(), false))?;
-                warnings.push(format!(
-                    "{} is in a folder that services do not see; /opt or /srv is better",
-                    path.display()
-                ));
-            }
+        let reads: BTreeSet<_> = reads.chain(needs.reads.iter().cloned()).collect();
+        let seen = |path: &Path| {
+            let above = |p: &Path| reads.contains(p) || needs.writes.contains(p);
+            needs.writes.contains(path) || path.ancestors().skip(1).any(above)
+        };
+        for path in reads.iter().filter(|p| is_hidden(p) && !seen(p)) {
+            // What is not there yet keeps the service from starting otherwise.
+            let absent = if path.exists() || self.reads.contains(path) { "" } else { "-" };
+            let path = path.display();
+            writeln!(out, "BindReadOnlyPaths={}", quote(&format!("{absent}{path}"), false))?;
+            warnings.push(format!("{path} is in a folder that services do not see; /opt or /srv is better"));
         }
         Ok(())
     }
+}
+
+/// Whether services that are confined as ours do not see a path.
+fn is_hidden(path: &Path) -> bool {
+    ["/home", "/root", "/run/user", "/tmp", "/var/tmp"].iter().any(|hidden| path.starts_with(hidden))
+}
+
+/// Seconds in which an agent that is asked to end does: tools under way are
+/// waited for.
+fn patience(config: &Config) -> u64 {
+    let longest = config.tools.iter().map(|t| t.timeout.as_secs_f64().ceil() as u64).max().unwrap_or(0);
+    longest.saturating_add(20)
 }
 
 fn confine(out: &mut String, needs: &Needs) -> std::fmt::Result {
@@ -318,6 +338,37 @@ mod tests {
     }
 
     #[test]
+    fn what_tools_name_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display().to_string();
+        assert!(is_hidden(dir.path()), "the test needs a folder that is hidden");
+        for name in ["token", "say.sh"] {
+            std::fs::write(dir.path().join(name), "content").unwrap();
+        }
+        let toml = format!(
+            "[[tool]]\nname = \"e\"\ndescription = \"x\"\ntimeout = \"90s\"\n\
+             exec = {{ argv = [\"/home/no/prog\", \"{at}/say.sh\"], cwd = \"/root/work\", set_env = {{ T = \"${{file:{at}/token}}\" }} }}\n\
+             [[tool]]\nname = \"r\"\ndescription = \"x\"\nfile = {{ root = \"/home/me/notes\", op = \"read\", path = \"a\" }}\n\
+             [[tool]]\nname = \"w\"\ndescription = \"x\"\nfile = {{ root = \"/home/me/out\", op = \"append\", path = \"a\", content = \"b\" }}\n\
+             [[tool]]\nname = \"o\"\ndescription = \"x\"\nfile = {{ root = \"/srv/notes\", op = \"read\", path = \"a\" }}"
+        );
+        let unit = unit(&toml);
+        for line in [
+            "BindReadOnlyPaths=-/home/no/prog".to_owned(),
+            "BindReadOnlyPaths=-/root/work".to_owned(),
+            format!("BindReadOnlyPaths={at}/say.sh"),
+            format!("BindReadOnlyPaths={at}/token"),
+            "BindReadOnlyPaths=-/home/me/notes".to_owned(),
+            "BindPaths=/home/me/out".to_owned(),
+            "TimeoutStopSec=110".to_owned(),
+        ] {
+            assert!(has(&unit.text, &line), "{line}\n{}", unit.text);
+        }
+        // What is to be seen anyway is not bound.
+        assert!(!unit.text.contains("/srv/notes"), "{}", unit.text);
+    }
+
+    #[test]
     fn systemd_agrees() {
         let version = Command::new("systemd-analyze").arg("--version").output();
         if !version.is_ok_and(|v| v.status.success()) {
@@ -330,6 +381,10 @@ mod tests {
             (
                 "busy.service",
                 "[mqtt]\nhost = \"h\"\n[[tool]]\nname = \"g\"\ndescription = \"x\"\ngpio = { op = \"read\", lines = { a = 1 } }",
+            ),
+            (
+                "home.service",
+                "[[tool]]\nname = \"w\"\ndescription = \"x\"\ntimeout = \"5m\"\nfile = { root = \"/home/me/out\", op = \"append\", path = \"a\", content = \"b\" }",
             ),
         ] {
             let path = dir.path().join(name);

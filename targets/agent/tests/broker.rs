@@ -1,10 +1,12 @@
 //! Tools and inputs with a real broker: mosquitto on loopback, started, stopped
 //! and killed; and with one that breaks off in the middle of a message.
 
+mod mosquitto;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,120 +14,9 @@ use katydid_agent::config::Config;
 use katydid_agent::inputs::{Inputs, Next, Request};
 use katydid_agent::toolbox::{Approve, At, Options, Outcome, Toolbox};
 use katydid_core::chat::Call;
-use rumqttc::{Client, Event, MqttOptions, Packet, QoS};
-
-const SOON: Duration = Duration::from_secs(30);
-
-/// A mosquitto of our own.
-struct Broker {
-    folder: tempfile::TempDir,
-    port: u16,
-    child: Option<Child>,
-}
-
-impl Broker {
-    /// Starts one, unless there is none on this machine.
-    fn start(more: &str) -> Option<Self> {
-        if !["/usr/sbin", "/usr/bin", "/usr/local/sbin"]
-            .iter()
-            .any(|d| Path::new(d).join("mosquitto").is_file())
-        {
-            println!("skipped: mosquitto absent");
-            return None;
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().display();
-        let user = if nix::unistd::Uid::effective().is_root() { "user root\n" } else { "" };
-        let config = format!(
-            "listener {port} 127.0.0.1\npersistence true\npersistence_location {at}/\n{user}{more}\n"
-        );
-        std::fs::write(folder.path().join("mosquitto.conf"), config).unwrap();
-        let mut broker = Self { folder, port, child: None };
-        broker.restart();
-        Some(broker)
-    }
-
-    fn restart(&mut self) {
-        let mut command = Command::new("mosquitto");
-        command.env("PATH", "/usr/local/sbin:/usr/sbin:/usr/bin:/bin");
-        command.arg("-c").arg(self.folder.path().join("mosquitto.conf"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().unwrap());
-        let end = Instant::now() + SOON;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(Instant::now() < end, "mosquitto does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn kill(&mut self) {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Lets it write down what it keeps.
-    fn stop(&mut self) {
-        let mut child = self.child.take().unwrap();
-        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Another client: what it is sent is collected, also over interruptions.
-    fn subscriber(&self, filter: &str) -> (Client, Arc<Mutex<Vec<String>>>) {
-        let mut options =
-            MqttOptions::new(format!("test-{}", filter.replace('/', "-")), "127.0.0.1", self.port);
-        options.set_clean_session(false).set_keep_alive(Duration::from_secs(5));
-        let (client, mut connection) = Client::new(options, 16);
-        let (got, filter, again) = (Arc::new(Mutex::new(Vec::new())), filter.to_owned(), client.clone());
-        let (ready, wait) = std::sync::mpsc::channel();
-        let theirs = Arc::clone(&got);
-        std::thread::spawn(move || {
-            while let Ok(event) = connection.recv() {
-                match event {
-                    Ok(Event::Incoming(Packet::ConnAck(_))) => {
-                        again.subscribe(&filter, QoS::AtLeastOnce).unwrap()
-                    }
-                    Ok(Event::Incoming(Packet::SubAck(_))) => drop(ready.send(())),
-                    Ok(Event::Incoming(Packet::Publish(p))) => {
-                        theirs.lock().unwrap().push(format!(
-                            "{} {}",
-                            p.topic,
-                            String::from_utf8_lossy(&p.payload)
-                        ));
-                    }
-                    Err(_) => std::thread::sleep(Duration::from_millis(50)),
-                    _ => {}
-                }
-            }
-        });
-        wait.recv_timeout(SOON).unwrap();
-        (client, got)
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
-        }
-    }
-}
-
-/// Waits until `ready` says something.
-#[track_caller]
-fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + SOON;
-    loop {
-        if let Some(it) = ready() {
-            return it;
-        }
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use mosquitto::{Broker, SOON, until};
+use nix::sys::signal::Signal;
+use rumqttc::QoS;
 
 struct Bench {
     toolbox: Toolbox,
@@ -196,7 +87,7 @@ fn a_broker_that_dies_mid_call_comes_back() {
     let done = b.tell("one");
     assert!(done.ok && done.content == "published on out/door", "{done:?}");
     until("the message", || (*got.lock().unwrap() == ["out/door one"]).then_some(()));
-    broker.kill();
+    broker.end(Signal::SIGKILL);
     // Killed, and back while the call waits.
     let done = std::thread::scope(|scope| {
         let call = scope.spawn(|| b.tell("two"));
@@ -209,7 +100,7 @@ fn a_broker_that_dies_mid_call_comes_back() {
     // Killed, and gone for good.
     let losses = |b: &Bench| b.told.lock().unwrap().iter().filter(|t| t.contains("trying again")).count();
     let before = losses(&b);
-    broker.kill();
+    broker.end(Signal::SIGKILL);
     let done = b.tell("just after");
     assert!(!done.ok && done.content.contains("not connected"), "{done:?}");
     until("a notice", || (losses(&b) > before).then_some(()));
@@ -242,7 +133,7 @@ fn requests_are_answered_across_an_outage() {
     let second = request(&mut inputs);
     assert_eq!((second.id.as_str(), second.text.as_str()), ("x9", "wet?"));
     // The broker goes while the answer is thought of, and comes back later.
-    broker.stop();
+    broker.end(Signal::SIGTERM);
     b.was_told("trying again");
     inputs.reply(&second, "a bit").unwrap();
     broker.restart();
@@ -278,22 +169,22 @@ fn floods_loops_and_old_messages_are_stopped() {
 #[test]
 fn a_wrong_password_is_named_and_not_shown() {
     let Some(mut broker) = Broker::start("") else { return };
-    broker.kill();
-    let passwords = broker.folder.path().join("passwords");
+    broker.end(Signal::SIGKILL);
+    let passwords = broker.folder.join("passwords");
     let made = Command::new("mosquitto_passwd")
         .args(["-b", "-c"])
         .arg(&passwords)
         .args(["me", "right-one"])
         .status();
     assert!(made.unwrap().success());
-    let config = broker.folder.path().join("mosquitto.conf");
+    let config = broker.folder.join("mosquitto.conf");
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, format!("{text}allow_anonymous false\npassword_file {}\n", passwords.display()))
         .unwrap();
     broker.restart();
     for (password, says) in [("wrong-one", "refuses our user name or password"), ("right-one", ": connected")]
     {
-        let file = broker.folder.path().join(password);
+        let file = broker.folder.join("secret");
         std::fs::write(&file, password).unwrap();
         let b = bench(broker.port, &format!("username = \"me\"\npassword_file = \"{}\"", file.display()));
         b.was_told(says);

@@ -144,6 +144,9 @@ pub(crate) fn all_of_stdin() -> Result<String> {
     Ok(text)
 }
 
+/// What ended an answer that a signal ended.
+const INTERRUPTED: &str = "interrupted";
+
 /// A generation under way.
 struct Run<'r, 'a, 'c> {
     job: &'r Job<'r>,
@@ -207,7 +210,8 @@ impl Run<'_, '_, '_> {
         Ok(Stats { prompt: seen, cached, prefill: start.elapsed(), ..Stats::default() })
     }
 
-    /// Generates until the model ends, `-n`, the context's end or Ctrl-C.
+    /// Generates until the model ends, `-n`, the context's end or Ctrl-C. Errs
+    /// where Ctrl-C came within JSON, which is closed all the same.
     fn generate(&mut self, stats: &mut Stats) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let start = Instant::now();
@@ -231,8 +235,11 @@ impl Run<'_, '_, '_> {
             Err(e) if report::is_broken_pipe(e) => "nobody reads on",
             Err(_) => "failed",
         };
+        let interrupted = matches!(ended, Ok(INTERRUPTED)) && stats.closed;
         ended?;
-        written.context(report::CANNOT_WRITE)
+        written.context(report::CANNOT_WRITE)?;
+        // Part of a text is a text. JSON that was closed looks whole, and is not.
+        if interrupted { Err(interrupt::Interrupted.into()) } else { Ok(()) }
     }
 
     /// Ends what a grammar leaves open, as shortly as can be; returns whether
@@ -266,7 +273,7 @@ impl Run<'_, '_, '_> {
         let mut text = String::with_capacity(256);
         while stats.generated < self.job.n {
             if interrupt::asked() {
-                return Ok("interrupted");
+                return Ok(INTERRUPTED);
             }
             if self.is_complete() {
                 return Ok("complete");

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// The text of the file at `path`, which should be `what`. Errs past `most`
-/// bytes, so that a wrong name does not fill the memory.
+/// bytes, so that a wrong name does not fill the memory. A byte order mark, as
+/// some editors put before a text, is no part of it.
 pub(crate) fn text(path: &Path, most: u64, what: &str) -> Result<String> {
     let name = path.display();
     let mut text = String::new();
@@ -15,6 +16,9 @@ pub(crate) fn text(path: &Path, most: u64, what: &str) -> Result<String> {
     file.take(most + 1).read_to_string(&mut text).with_context(|| format!("cannot read {name} as {what}"))?;
     if text.len() as u64 > most {
         bail!("{name} is larger than {what} can be ({most} bytes): is it the right file?");
+    }
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
     }
     Ok(text)
 }

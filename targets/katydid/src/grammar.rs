@@ -100,6 +100,7 @@ pub(crate) struct Room<'a> {
     trie: TrieMemory<'a>,
     block: &'a mut [u8],
     vocab: usize,
+    tables: usize,
 }
 
 impl<'a> Room<'a> {
@@ -117,13 +118,14 @@ impl<'a> Room<'a> {
             trie: TrieMemory::lay_out(space, &TrieSizes::at_most(sizes))?,
             block: space.take(Part::Grammar, "grammar, stacks, masks", size)?,
             vocab,
+            tables,
         })
     }
 
     /// The vocabulary in order; sorts it.
     pub(crate) fn sort(self, tokenizer: Tokenizer<'a>) -> Result<Constraints<'a>> {
         let trie = Trie::build(&tokenizer, self.trie).ok_or_else(|| anyhow!("no room for the trie"))?;
-        Ok(Constraints { tokenizer, trie, block: self.block, vocab: self.vocab })
+        Ok(Constraints { tokenizer, trie, block: self.block, vocab: self.vocab, tables: self.tables })
     }
 }
 
@@ -133,9 +135,15 @@ pub(crate) struct Constraints<'a> {
     trie: Trie<'a>,
     block: &'a mut [u8],
     vocab: usize,
+    tables: usize,
 }
 
 impl Constraints<'_> {
+    /// Bytes planned for a grammar's tables.
+    pub(crate) fn tables(&self) -> usize {
+        self.tables
+    }
+
     /// A text that is to keep to `grammar`; errs where that is larger than
     /// planned.
     pub(crate) fn of(&mut self, grammar: &Grammar<'_>) -> Result<Constrained<'_>> {

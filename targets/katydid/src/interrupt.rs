@@ -5,6 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
+/// A signal came before a result that programs read was complete.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted before the answer was complete")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// The exit code of that, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 static ASKED: AtomicBool = AtomicBool::new(false);
 static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
 

@@ -242,7 +242,7 @@ pub(crate) fn with_model<R>(
     let options = args.options(config.context, context, needs.drafts());
     let plan = plan(&parts, &config, &options, needs).with_context(|| name.to_string())?;
     let budget =
-        Budget { parts: &parts, config: &config, options: &options, needs, stacks: stacks(args.threads()?) };
+        Budget { parts: &parts, config: &config, options: &options, needs, stacks: stacks(args.threads()) };
     budget.check(&plan, args.ram)?;
     let size = usize::try_from(plan.total()).ok().and_then(|n| n.checked_add(ALIGN));
     let size =
@@ -315,24 +315,40 @@ impl Budget<'_, '_> {
             return Ok(());
         }
         let advice = match self.largest_context(left) {
-            None => "not even a context of 1 fits; take a smaller model, or lower -j and --repeat-last-n"
-                .to_owned(),
+            None => format!("not even a context of 1 fits; {}", self.smallest(left, budget)),
             Some(n) => format!("a context of {n} (-c {n}) would fit"),
         };
         let need = Bytes(planned.total().saturating_add(self.stacks));
         bail!("the plan needs {need} beside the mapped file, but {whose} {}: {advice}", Bytes(budget))
     }
 
+    /// What to do where the context does not matter: `left` without the threads'
+    /// stacks is all there is for the plan, `budget` with them.
+    fn smallest(&self, left: u64, budget: u64) -> String {
+        let usual = katydid_core::sample::Params::default().repeat_last_n;
+        let shorter = self.needs.generate.filter(|g| g.last_n > usual);
+        let shorter =
+            shorter.map(|g| Needs { generate: Some(Generation { last_n: usual, ..g }), ..self.needs });
+        if shorter.is_some_and(|needs| self.fits(1, needs, left)) {
+            return "lower --repeat-last-n".to_owned();
+        }
+        if self.stacks > 0 && self.fits(1, self.needs, budget) {
+            return "lower -j".to_owned();
+        }
+        "take a smaller model".to_owned()
+    }
+
+    fn fits(&self, context: usize, needs: Needs, budget: u64) -> bool {
+        let options = with_context(context, self.options.batch, self.options.drafts);
+        plan(self.parts, self.config, &options, needs).is_ok_and(|p| p.check(budget).is_ok())
+    }
+
     /// The largest context, below that asked for, whose plan is within `budget`.
     fn largest_context(&self, budget: u64) -> Option<usize> {
-        let fits = |context: usize| {
-            let options = with_context(context, self.options.batch, self.options.drafts);
-            plan(self.parts, self.config, &options, self.needs).is_ok_and(|p| p.check(budget).is_ok())
-        };
         let (mut low, mut high) = (0, self.options.context);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if fits(middle) { low = middle } else { high = middle }
+            if self.fits(middle, self.needs, budget) { low = middle } else { high = middle }
         }
         Some(low).filter(|&n| n > 0)
     }

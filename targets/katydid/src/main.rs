@@ -2,7 +2,7 @@
 //! wires ports to the core, loops.
 //!
 //! stdout carries the result, stderr progress and statistics. Exit codes: 0 ok,
-//! 1 failure, 2 usage.
+//! 1 failure, 2 usage, 130 an answer for programs that was interrupted.
 
 mod answer;
 mod cache;
@@ -43,7 +43,10 @@ fn main() -> ExitCode {
         Err(e) if report::is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             report::say(format_args!("katydid: {e:#}"));
-            ExitCode::FAILURE
+            match e.is::<interrupt::Interrupted>() {
+                true => interrupt::INTERRUPTED.into(),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

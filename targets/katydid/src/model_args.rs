@@ -7,7 +7,7 @@ use katydid_core::kernels::{Isa, Kernels};
 use katydid_core::model::Options;
 use katydid_linux::{Pinning, Pool, cpu_caps, default_threads};
 
-use crate::units::parse_bytes;
+use crate::units::{MOST_THREADS, MOST_TOKENS, parse_bytes, whole};
 
 /// Tokens remembered where neither `-c` nor the model says less.
 const DEFAULT_CONTEXT: usize = 2048;
@@ -17,13 +17,13 @@ pub(crate) struct ModelArgs {
     /// GGUF file; of a split model, any part
     pub(crate) model: PathBuf,
     /// Tokens to remember [default: what the model was trained for, at most 2048]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = whole(1, MOST_TOKENS))]
     pub(crate) context: Option<usize>,
     /// Threads [default: one per processor core]
-    #[arg(short = 'j', long, value_name = "N")]
+    #[arg(short = 'j', long, value_name = "N", value_parser = whole(1, MOST_THREADS))]
     pub(crate) threads: Option<usize>,
     /// Prompt tokens worked on at once; more is faster and takes more memory
-    #[arg(short, long, value_name = "N", default_value_t = Options::BATCH)]
+    #[arg(short, long, value_name = "N", default_value_t = Options::BATCH, value_parser = whole(1, MOST_TOKENS))]
     pub(crate) batch: usize,
     /// Most memory to plan, beside the mapped file, such as 200M or 1.5G
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -39,13 +39,13 @@ impl ModelArgs {
     }
 
     /// How many threads to run.
-    pub(crate) fn threads(&self) -> Result<usize> {
+    pub(crate) fn threads(&self) -> usize {
         threads(self.threads)
     }
 
     /// The pool that runs them.
     pub(crate) fn pool(&self) -> Result<Pool> {
-        pool(self.threads()?)
+        pool(self.threads())
     }
 }
 
@@ -55,12 +55,8 @@ pub(crate) fn usual(trained: usize) -> usize {
 }
 
 /// How many threads `-j` asks for; one per processor where it is not given.
-pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
-    match asked {
-        None => Ok(default_threads()),
-        Some(n @ 1..=1024) => Ok(n),
-        Some(n) => bail!("-j is {n}, but must be from 1 to 1024"),
-    }
+pub(crate) fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(default_threads)
 }
 
 /// Options in which nothing is larger than can ever fill.

@@ -18,6 +18,7 @@ use crate::chat_template::ChatTemplate;
 use crate::grammar::{Begun, Constraints, compile, schema_of_calls, size, spell};
 use crate::loaded::{Generation, Loaded, Needs};
 use crate::stops::Stops;
+use crate::units::Bytes;
 use crate::{interrupt, report};
 
 /// Most calls in one answer.
@@ -137,6 +138,25 @@ impl<'r, 'a> Talk<'r, 'a> {
         let memory = model.session.take().ok_or_else(|| anyhow!("no session was planned"))?;
         let session = Session::new(model.engine, tokenizer, generator, memory);
         Ok(Self { session, template, constraints, workers, clock: MonotonicClock::new() })
+    }
+
+    /// Errs where calls of `tools` cannot be kept to, or need more memory than
+    /// was planned.
+    pub(crate) fn check(&mut self, tools: &[ToolSpec<'_>]) -> Result<()> {
+        let mut heap = Vec::new();
+        let (syntax, room) = (self.template.syntax(), self.constraints.as_mut());
+        let (Some(grammar), Some(room)) = (grammar(syntax, tools, false, &mut heap)?, room) else {
+            return Ok(());
+        };
+        let (need, have) = (size(&grammar)?, room.tables());
+        if need > have {
+            bail!(
+                "the grammar of these tools takes {}, {} are planned: name the file at the start, with --tools",
+                Bytes(need as u64),
+                Bytes(have as u64)
+            );
+        }
+        room.of(&grammar).map(drop)
     }
 
     /// Reads a conversation. `None` where there is no room for an answer.

@@ -18,6 +18,29 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Reads a whole number from `least` to `most`, for a flag.
+pub(crate) fn whole(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| {
+        let n = text.parse().ok().filter(|n| (least..=most).contains(n));
+        n.ok_or_else(|| format!("allowed: whole numbers from {least} to {most}"))
+    }
+}
+
+/// Reads a number from `least` to `most`, for a flag.
+pub(crate) fn number(least: f32, most: f32) -> impl Fn(&str) -> Result<f32, String> + Clone {
+    move |text| {
+        // No range contains NaN.
+        let n = text.parse().ok().filter(|n| (least..=most).contains(n));
+        n.ok_or_else(|| format!("allowed: numbers from {least} to {most}"))
+    }
+}
+
+/// Most tokens that a context can have.
+pub(crate) const MOST_TOKENS: usize = i32::MAX as usize;
+
+/// Most threads.
+pub(crate) const MOST_THREADS: usize = 1024;
+
 /// Reads `200M`, `1.5G`, `64k`, `4096`; K, M and G are powers of 1000, Ki, Mi
 /// and Gi of 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -14,10 +14,10 @@ use katydid_core::sample::Constraint;
 use katydid_tests::random::Random;
 use serde_json::json;
 
-use super::support::{arena, compile, constrained, schemas, vocab};
+use super::support::{arena, compile, compile_within, constrained, schemas, vocab};
 
 /// Schema and a text after which its mask is made.
-const STATES: [(&str, &str, &str); 22] = [
+const STATES: [(&str, &str, &str); 32] = [
     ("start of an object", "{\"type\":\"object\",\"properties\":{\"name\":{}}}", "{"),
     ("any value", "{}", ""),
     ("string", "{\"type\":\"string\"}", "\"a"),
@@ -50,6 +50,20 @@ const STATES: [(&str, &str, &str); 22] = [
     ("few of any character", "{\"pattern\":\"^.{1,10}$\"}", "\"abcdefg"),
     ("no digits", "{\"pattern\":\"^\\\\D*$\"}", "\"a"),
     ("two words", "{\"pattern\":\"^\\\\S+ \\\\S+$\"}", "\"a"),
+    ("vowels, then 20 but no x", "{\"pattern\":\"^(a|e|i)*[^x]{0,20}$\"}", "\"b"),
+    ("small letters, spaces", "{\"pattern\":\"^[a-z ]*$\"}", "\"b"),
+    ("up to 200 of any", "{\"pattern\":\"^.{0,200}$\"}", "\"b"),
+    ("no e, 50 at most", "{\"pattern\":\"^[^e]*$\",\"maxLength\":50}", "\"b"),
+    ("no E", "{\"pattern\":\"^[^E]*$\"}", "\"b"),
+    ("e and t only in pairs", "{\"pattern\":\"^([^et]|ee|tt)*$\"}", "\"b"),
+    ("not th", "{\"pattern\":\"^([^t]|t[^h])*$\"}", "\"b"),
+    ("two e at most", "{\"pattern\":\"^[^e]*e?[^e]*e?[^e]*$\"}", "\"b"),
+    ("no accents", "{\"pattern\":\"^[^\\u00e0-\\u00ff]*$\"}", "\"b"),
+    (
+        "no e or no t or no a",
+        "{\"anyOf\":[{\"pattern\":\"^[^e]*$\"},{\"pattern\":\"^[^t]*$\"},{\"pattern\":\"^[^a]*$\"}]}",
+        "\"b",
+    ),
     ("ing, then more", "{\"pattern\":\"(ing|tion)[^x]+$\"}", "\"a"),
     (
         "eight kinds of string",
@@ -89,8 +103,9 @@ fn cost_of_masks() {
         "matcher, small limits": size(&|p| drop(Stacks::lay_out(p, &Limits::small()))),
     });
     let mut rows = Vec::new();
+    let large = Limits { states: 60_000, ..limits };
     for (name, schema, text) in STATES {
-        let grammar = compile(schema, &Options::default()).unwrap();
+        let grammar = compile_within(schema, &Options::default(), &large).unwrap();
         let mut best = f64::MAX;
         let mut allowed = 0;
         for _ in 0..20 {

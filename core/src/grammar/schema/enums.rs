@@ -4,23 +4,28 @@ use super::spec::{self, Types};
 use super::{Compiler, Conj, Res, Why};
 use crate::Name;
 use crate::grammar::json::Kind as Json;
-use crate::grammar::program::{Kind, Node, Spacing, Span};
+use crate::grammar::program::{Kind, NONE, Node, Spacing, Span};
 
 impl<'c> Compiler<'c, '_, '_> {
-    /// What the set's first `enum` or `const` lists.
+    /// The set's first `const`, or else its first `enum`.
+    fn source(&self, conj: &Conj) -> (Option<u32>, Option<u32>) {
+        let said = |key| conj.locs().find_map(|loc| self.doc.get(loc, key));
+        let one = said("const");
+        (one, if one.is_some() { None } else { said("enum") })
+    }
+
+    /// What the set's first `const`, or else its first `enum`, lists.
     pub(super) fn constants(&self, conj: &Conj) -> impl Iterator<Item = u32> + use<'c> {
-        let doc = self.doc;
-        let first = conj.locs().find_map(|loc| doc.get(loc, "const").or_else(|| doc.get(loc, "enum")));
-        let one = conj.locs().find_map(|loc| doc.get(loc, "const"));
-        let list = if one.is_some() { None } else { first };
+        let (doc, (one, list)) = (self.doc, self.source(conj));
         one.into_iter().chain(list.into_iter().flat_map(move |l| doc.elements(l)))
     }
 
-    /// Whether value `at` is one that all of the set's lists hold.
-    fn is_listed(&self, conj: &Conj, at: u32) -> bool {
+    /// Whether value `at`, of the list `from` where it is of one, is one that all
+    /// of the set's lists hold.
+    fn is_listed(&self, conj: &Conj, at: u32, from: Option<u32>) -> bool {
         conj.locs().all(|loc| {
             let one = self.doc.get(loc, "const").is_none_or(|v| self.doc.same(v, at));
-            let list = self.doc.get(loc, "enum");
+            let list = self.doc.get(loc, "enum").filter(|&list| Some(list) != from);
             one && list.is_none_or(|l| self.doc.elements(l).any(|v| self.doc.same(v, at)))
         })
     }
@@ -32,10 +37,10 @@ impl<'c> Compiler<'c, '_, '_> {
         if let Some(list) = says("enum").filter(|&l| self.doc.elements(l).next().is_none()) {
             return Err((Why::Value { wanted: "a list of values" }, list));
         }
-        let (inside, from) = (Self::is_inside(conj), self.out.texts.len);
+        let (inside, from, (_, source)) = (Self::is_inside(conj), self.out.texts.len, self.source(conj));
         for value in self.constants(conj) {
             let kind = spec::type_of(&self.doc, value);
-            if kind & types == 0 || !self.is_listed(conj, value) {
+            if kind & types == 0 || !self.is_listed(conj, value, source) {
                 continue;
             }
             if let Some(key) = spec::bounding(&self.doc, conj, kind) {
@@ -46,11 +51,11 @@ impl<'c> Compiler<'c, '_, '_> {
             let span = self.out.span_from(start);
             self.out.texts.push(span).map_err(|why| (why, value))?;
         }
-        Ok(Some(self.texts(from, conj.flags as u8)))
+        self.texts(from, conj.flags as u8).map(Some).map_err(|why| (why, at))
     }
 
     /// The node of the texts from `from` on.
-    pub(super) fn texts(&mut self, from: usize, flags: u8) -> Node {
+    pub(super) fn texts(&mut self, from: usize, flags: u8) -> Result<Node, Why> {
         let bytes = self.out.bytes.used();
         let of = |s: &Span| bytes.get(s.at as usize..(s.at + s.len) as usize).unwrap_or(&[]);
         let new = &mut self.out.texts.all[from..self.out.texts.len];
@@ -64,7 +69,11 @@ impl<'c> Compiler<'c, '_, '_> {
         }
         self.out.texts.len = from + n;
         let kind = if n == 0 { Kind::Never } else { Kind::Texts };
-        Node { b: from as u32, n: n.min(65534) as u16, ..Node::new(kind, flags) }
+        let most = usize::from(NONE - 1);
+        if n > most {
+            return Err(Why::Limit { what: "constants in one list", limit: most });
+        }
+        Ok(Node { b: from as u32, n: n as u16, ..Node::new(kind, flags) })
     }
 
     /// The node of some words.
@@ -74,7 +83,7 @@ impl<'c> Compiler<'c, '_, '_> {
             let span = self.copy(word).map_err(|why| (why, loc))?;
             self.out.texts.push(span).map_err(|why| (why, loc))?;
         }
-        Ok(self.texts(from, flags))
+        self.texts(from, flags).map_err(|why| (why, loc))
     }
 
     /// Writes a value of the schema as it will be generated.

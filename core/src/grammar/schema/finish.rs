@@ -6,6 +6,10 @@ use crate::grammar::Grammar;
 use crate::grammar::program::{Kind, Member, NONE, Node, Span, Tables};
 use crate::grammar::text;
 
+/// A value whose shortest text takes more bytes than these is none: nothing
+/// would hold it.
+const LONGEST: u32 = 1 << 24;
+
 /// Most alternatives within alternatives without a byte between.
 const NESTED: u16 = 16;
 
@@ -47,19 +51,60 @@ impl Compiler<'_, '_, '_> {
 
     /// Finds the shortest value of every node, then how deep it is.
     pub(super) fn finish(&mut self) {
-        while self.shorten() {}
-        while self.deepen() {}
+        // To and fro, since a node's number says little of those that it leads to.
+        let mut back = true;
+        while self.shorten(back) {
+            back = !back;
+        }
+        while self.deepen(back) {
+            back = !back;
+        }
+    }
+
+    /// Why there is no value of `root`.
+    pub(super) fn no_value(&mut self, root: u16) -> (Why, u32) {
+        // Work space: whether there is a value of a node, however long.
+        let n = self.out.nodes.len;
+        self.conjs[..n].iter_mut().for_each(|c| c.flags = 0);
+        let (mut changed, mut back) = (true, true);
+        while changed {
+            changed = false;
+            for i in 0..n {
+                let id = if back { n - 1 - i } else { i };
+                let node = self.out.nodes.all[id];
+                if self.conjs[id].flags == 0
+                    && self.view(|g| g.is_possible(&node, |id| self.conjs[usize::from(id)].flags != 0))
+                {
+                    self.conjs[id].flags = 1;
+                    changed = true;
+                }
+            }
+            back = !back;
+        }
+        if self.conjs[usize::from(root)].flags == 0 {
+            return (Why::Never, self.never);
+        }
+        // The innermost of them, which are the later ones.
+        let long = (0..n).rev().find(|&id| {
+            self.conjs[id].flags != 0
+                && self.out.nodes.all[id].min == u32::MAX
+                && self.conjs[id].n != super::MADE
+        });
+        let at = long.map_or(0, |id| self.conjs[id].all[0] >> super::SHIFT);
+        (Why::TooLong { limit: LONGEST }, at)
     }
 
     /// One round; whether anything changed.
-    fn shorten(&mut self) -> bool {
-        let mut changed = false;
-        for id in (0..self.out.nodes.len).rev() {
+    fn shorten(&mut self, back: bool) -> bool {
+        let (mut changed, n) = (false, self.out.nodes.len);
+        for i in 0..n {
+            let id = if back { n - 1 - i } else { i };
             let node = self.out.nodes.all[id];
             if node.kind() == Kind::Object {
                 self.sum_members(&node);
             }
             let min = self.view(|g| g.shortest(&node));
+            let min = if min > LONGEST { u32::MAX } else { min };
             changed |= min < node.min;
             self.out.nodes.all[id].min = min;
         }
@@ -85,9 +130,10 @@ impl Compiler<'_, '_, '_> {
         }
     }
 
-    fn deepen(&mut self) -> bool {
-        let mut changed = false;
-        for id in (0..self.out.nodes.len).rev() {
+    fn deepen(&mut self, back: bool) -> bool {
+        let (mut changed, n) = (false, self.out.nodes.len);
+        for i in 0..n {
+            let id = if back { n - 1 - i } else { i };
             let node = self.out.nodes.all[id];
             if node.min == u32::MAX {
                 continue;
@@ -139,11 +185,28 @@ impl Grammar<'_> {
                 rest => rest.saturating_add(2) - if rest == u32::MAX { 0 } else { mark },
             },
             Kind::Array if node.bounds().0 == 0 => 2,
-            Kind::Array if u32::from(node.bounds().0) > u32::from(node.n) && node.a == NONE => u32::MAX,
+            Kind::Array if node.bounds().0 > node.n.into() && node.a == NONE => u32::MAX,
             Kind::Array => match self.items_left(node, 0) {
                 u32::MAX => u32::MAX,
                 items => items.saturating_add(2) - mark,
             },
+        }
+    }
+
+    /// Whether there is a value of a node, however long, going by what `is` says
+    /// of others.
+    fn is_possible(&self, node: &Node, is: impl Fn(u16) -> bool) -> bool {
+        match node.kind() {
+            Kind::Never => false,
+            Kind::Lexeme | Kind::Str | Kind::Texts => true,
+            Kind::Any => self.t.list(node).iter().any(|&n| is(n)),
+            Kind::Encoded => is(node.a),
+            Kind::Object => self.t.members(node).iter().all(|m| m.required == 0 || is(m.value)),
+            Kind::Array => {
+                let (least, n) = (node.bounds().0, u32::from(node.n));
+                (0..least.min(n)).all(|i| is(self.t.item(node, i)))
+                    && (least <= n || node.a != NONE && is(node.a))
+            }
         }
     }
 
@@ -163,8 +226,9 @@ impl Grammar<'_> {
             }
             Kind::Array => {
                 let least = node.bounds().0;
-                let more = if least > node.n { below(node.a) } else { 0 };
-                (0..least.min(node.n)).map(|i| below(self.t.item(node, i))).max().unwrap_or(0).max(more)
+                let n = u32::from(node.n);
+                let more = if least > n { below(node.a) } else { 0 };
+                (0..least.min(n)).map(|i| below(self.t.item(node, i))).max().unwrap_or(0).max(more)
             }
             _ => 0,
         }

@@ -61,6 +61,13 @@ impl Conj {
         if self.n == MADE { &[] } else { &self.all[..usize::from(self.n)] }
     }
 
+    fn hash(&self) -> usize {
+        let mix =
+            |h: u64, word: u32| (h ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let hash = self.entries().iter().fold(u64::from(self.flags), |h, &e| mix(h, e));
+        (hash >> 7) as u32 as usize
+    }
+
     fn add(&mut self, loc: u32) -> Res<()> {
         if self.locs().any(|l| l == loc) {
             return Ok(());
@@ -76,6 +83,7 @@ impl Conj {
 pub struct Scratch<'s> {
     items: &'s mut [Item],
     conjs: &'s mut [Conj],
+    chains: &'s mut [[u16; 2]],
     states: &'s mut [State],
     code: &'s mut [Instr],
     ranges: &'s mut [[u32; 2]],
@@ -89,6 +97,7 @@ impl<'s> Scratch<'s> {
         Ok(Self {
             items: space.take(part, "schema values", limits.values)?,
             conjs: space.take(part, "schema sets", limits.nodes.min(most))?,
+            chains: space.take(part, "schema sets, sorted", limits.nodes.min(most))?,
             states: space.take(part, "automaton work space", limits.states.min(most))?,
             code: space.take(part, "pattern steps", limits.pattern.min(super::regex::MOST))?,
             ranges: space.take(part, "pattern ranges", limits.pattern.saturating_mul(6))?,
@@ -104,12 +113,13 @@ pub(super) fn compile<'a>(
     memory: Memory<'a>,
     scratch: &mut Scratch<'_>,
 ) -> Result<Grammar<'a>, SchemaError> {
-    let Scratch { items, conjs, states, code, ranges, chars } = scratch;
+    let Scratch { items, conjs, chains, states, code, ranges, chars } = scratch;
     let doc = Doc::parse(schema, items).map_err(|why| SchemaError { why, at: Pointer::ROOT })?;
     let mut compiler = Compiler {
         doc,
         out: Builder::new(memory),
         conjs,
+        chains,
         states,
         code,
         ranges,
@@ -127,6 +137,9 @@ struct Compiler<'c, 'o, 'a> {
     doc: Doc<'c>,
     out: Builder<'a>,
     conjs: &'c mut [Conj],
+    /// For a hash of sets, the last of its sets; and for a set, the one before
+    /// it of the same hash.
+    chains: &'c mut [[u16; 2]],
     states: &'c mut [State],
     code: &'c mut [Instr],
     ranges: &'c mut [[u32; 2]],
@@ -141,6 +154,7 @@ struct Compiler<'c, 'o, 'a> {
 
 impl<'c> Compiler<'c, '_, '_> {
     fn run(&mut self) -> Res<(u16, Option<Wrapped>)> {
+        self.chains.fill([NONE; 2]);
         let mut whole = Conj::new(0);
         whole.add(0)?;
         let root = self.intern(whole, 0)?;
@@ -155,7 +169,7 @@ impl<'c> Compiler<'c, '_, '_> {
         self.check_loops()?;
         self.finish();
         if self.out.nodes.all[usize::from(root)].min == u32::MAX {
-            return Err((Why::Never, self.never));
+            return Err(self.no_value(root));
         }
         let wrapped = self.options.wrap.as_ref().map(|w| self.wrap(w)).transpose();
         Ok((root, wrapped.map_err(|why| (why, 0))?))
@@ -186,12 +200,18 @@ impl<'c> Compiler<'c, '_, '_> {
 
     /// The node of a set, which may be new; then it is compiled later.
     fn intern(&mut self, conj: Conj, loc: u32) -> Res<u16> {
-        let known = &self.conjs[..self.out.nodes.len];
-        if let Some(id) = known.iter().position(|c| *c == conj) {
-            return Ok(id as u16);
+        let slot = conj.hash() % self.chains.len().max(1);
+        let mut known = self.chains.get(slot).map_or(NONE, |c| c[0]);
+        while known != NONE {
+            if self.conjs[usize::from(known)] == conj {
+                return Ok(known);
+            }
+            known = self.chains[usize::from(known)][1];
         }
         let id = self.out.nodes.push(Node::NEVER).map_err(|why| (why, loc))?;
         self.conjs[id] = conj;
+        self.chains[id][1] = self.chains[slot][0];
+        self.chains[slot][0] = id as u16;
         Ok(id as u16)
     }
 

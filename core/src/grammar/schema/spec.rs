@@ -165,8 +165,8 @@ pub(super) fn count(doc: &Doc<'_>, conj: &Conj, key: &str, least: bool) -> Res<O
     let mut found: Option<u32> = None;
     for value in conj.locs().filter_map(|loc| doc.get(loc, key)) {
         let n = if doc.kind(value) == Kind::Number { Decimal::read(doc.raw(value)) } else { None };
-        let wanted = Why::Value { wanted: "a whole number from 0 to 65534" };
-        let n = n.and_then(|d| d.count()).filter(|&n| n < 65535).ok_or((wanted, value))?;
+        let wanted = Why::Value { wanted: "a whole number from 0 to 4294967294" };
+        let n = n.and_then(|d| d.count()).filter(|&n| n < u32::MAX).ok_or((wanted, value))?;
         found = Some(found.map_or(n, |f| if least { f.min(n) } else { f.max(n) }));
     }
     Ok(found)

@@ -1,12 +1,14 @@
 //! Nodes of plain sets of keywords, one type after another.
 
+use core::ops::Range;
+
 use super::spec::{self, Types};
 use super::{Compiler, Conj, Res, Why};
 use crate::Name;
 use crate::grammar::dfa::{self, Machine};
 use crate::grammar::formats;
 use crate::grammar::json::{Kind as Json, Text};
-use crate::grammar::program::{INSIDE, Kind, Member, NONE, Node, Order};
+use crate::grammar::program::{INSIDE, Kind, Member, NONE, Node, Order, Span};
 use crate::grammar::regex::Programs;
 use crate::grammar::strings::Strings;
 
@@ -206,7 +208,7 @@ impl Compiler<'_, '_, '_> {
     fn array(&mut self, conj: &Conj, loc: u32) -> Res<Node> {
         let doc = self.doc;
         let least = spec::count(&doc, conj, "minItems", false)?.unwrap_or(0);
-        let most = spec::count(&doc, conj, "maxItems", true)?.unwrap_or(u32::from(u16::MAX));
+        let most = spec::count(&doc, conj, "maxItems", true)?.unwrap_or(u32::MAX);
         // Older drafts put the first items' schemas into `items` itself.
         let listed = |l: u32| {
             doc.get(l, "prefixItems").or_else(|| doc.get(l, "items").filter(|&i| doc.kind(i) == Json::Array))
@@ -234,14 +236,8 @@ impl Compiler<'_, '_, '_> {
         if least > most {
             return Ok(Node::NEVER);
         }
-        let bounds = least | most << 16;
-        Ok(Node {
-            a,
-            n: prefix as u16,
-            b: from as u32,
-            c: bounds,
-            ..Node::new(Kind::Array, conj.flags as u8)
-        })
+        let node = Node::new(Kind::Array, conj.flags as u8);
+        Ok(Node { a, n: prefix as u16, b: from as u32, c: least, d: most, ..node })
     }
 
     fn object(&mut self, conj: &Conj, loc: u32) -> Res<Node> {
@@ -260,15 +256,24 @@ impl Compiler<'_, '_, '_> {
         }
         let first = self.out.members.len;
         for l in conj.locs() {
-            for (key, _) in doc.get(l, "properties").into_iter().flat_map(|p| doc.members(p)) {
-                self.member(conj, doc.text(key), first, key)?;
+            // The keys of one object differ from each other.
+            let others = self.out.members.len;
+            for (key, value) in doc.get(l, "properties").into_iter().flat_map(|p| doc.members(p)) {
+                let span = self.key(conj, doc.text(key), key)?;
+                if self.find_key(first..others, span).is_some() {
+                    self.out.bytes.len = span.at as usize;
+                    continue;
+                }
+                self.member(conj, span, first, key, |at| {
+                    if at == l {
+                        Some(value)
+                    } else {
+                        doc.get_text(doc.get(at, "properties")?, doc.text(key))
+                    }
+                })?;
             }
         }
-        for l in conj.locs() {
-            for key in doc.get(l, "required").into_iter().flat_map(|r| doc.elements(r)) {
-                self.member(conj, doc.text(key), first, key)?;
-            }
-        }
+        self.require(conj, first)?;
         let n = self.out.members.len - first;
         if n >= usize::from(NONE) {
             return Err((self.out.members.full(), loc));
@@ -280,37 +285,72 @@ impl Compiler<'_, '_, '_> {
         Ok(Node { a, n: n as u16, b: first as u32, c, d: empty.into(), ..node })
     }
 
-    /// Adds the member called `key`, unless it is there.
-    fn member(&mut self, conj: &Conj, key: Text<'_>, first: usize, loc: u32) -> Res<()> {
-        let (doc, start) = (self.doc, self.out.bytes.len);
-        let inside = Self::is_inside(conj);
+    /// Writes a key as it stands in a text, its closing quote included.
+    fn key(&mut self, conj: &Conj, key: Text<'_>, loc: u32) -> Res<Span> {
+        let (start, inside) = (self.out.bytes.len, Self::is_inside(conj));
         let written = key.chars().try_for_each(|c| self.out.push_char(c, inside));
         written.and_then(|()| self.out.push_bytes(b"\"")).map_err(|why| (why, loc))?;
-        let span = self.out.span_from(start);
-        let bytes = self.out.bytes.used();
-        let known = &self.out.members.used()[first..];
-        if known.iter().any(|m| bytes[m.key.at as usize..][..m.key.len as usize] == bytes[start..]) {
-            self.out.bytes.len = start;
-            return Ok(());
-        }
-        let order = known.len().min(65534) as u16;
-        let parts = conj.locs().filter_map(|l| {
-            let named = doc.get(l, "properties").and_then(|p| doc.get_text(p, key));
-            named.or_else(|| doc.get(l, "additionalProperties"))
-        });
+        Ok(self.out.span_from(start))
+    }
+
+    /// The one of `members` that has a key.
+    fn find_key(&self, mut members: Range<usize>, key: Span) -> Option<usize> {
+        members.find(|&i| self.key_bytes(self.out.members.all[i].key) == self.key_bytes(key))
+    }
+
+    fn key_bytes(&self, key: Span) -> &[u8] {
+        self.out.bytes.used().get(key.at as usize..(key.at + key.len) as usize).unwrap_or(&[])
+    }
+
+    /// Adds a member to those from `first` on. Its value keeps to what `named`
+    /// gives for each part of the set, and else to what others keep to.
+    fn member(
+        &mut self,
+        conj: &Conj,
+        key: Span,
+        first: usize,
+        loc: u32,
+        named: impl Fn(u32) -> Option<u32>,
+    ) -> Res<usize> {
+        let doc = self.doc;
+        let order = (self.out.members.len - first).min(65534) as u16;
+        let parts = conj.locs().filter_map(|l| named(l).or_else(|| doc.get(l, "additionalProperties")));
         let value = self.both(conj, parts, loc)?;
-        let required = self.requires(conj, key).into();
-        let member = Member { key: span, value, order, required, pad: 0 };
-        self.out.members.push(member).map_err(|why| (why, loc))?;
+        let member = Member { key, value, order, required: 0, pad: 0 };
+        self.out.members.push(member).map_err(|why| (why, loc))
+    }
+
+    /// Marks the members from `first` on that are required, and adds those that
+    /// no `properties` name. Sorts the others.
+    fn require(&mut self, conj: &Conj, first: usize) -> Res<()> {
+        let (doc, named) = (self.doc, self.out.members.len);
+        self.sort_members(first..named);
+        for key in conj.locs().filter_map(|l| doc.get(l, "required")).flat_map(|r| doc.elements(r)) {
+            let span = self.key(conj, doc.text(key), key)?;
+            let known = &self.out.members.all[first..named];
+            let known = known.binary_search_by(|m| self.key_bytes(m.key).cmp(self.key_bytes(span))).ok();
+            let known = known.map(|i| first + i);
+            let at = match known.or_else(|| self.find_key(named..self.out.members.len, span)) {
+                Some(at) => {
+                    self.out.bytes.len = span.at as usize;
+                    at
+                }
+                None => self.member(conj, span, first, key, |_| None)?,
+            };
+            self.out.members.all[at].required = 1;
+        }
         Ok(())
+    }
+
+    fn sort_members(&mut self, which: Range<usize>) {
+        let bytes = self.out.bytes.used();
+        let of = |m: &Member| bytes.get(m.key.at as usize..(m.key.at + m.key.len) as usize).unwrap_or(&[]);
+        self.out.members.all[which].sort_unstable_by(|a, b| of(a).cmp(of(b)));
     }
 
     /// Sorts the members from `first` on and writes down their order.
     fn orders(&mut self, first: usize, n: usize, loc: u32) -> Res<u32> {
-        let bytes = self.out.bytes.used();
-        let members = &mut self.out.members.all[first..first + n];
-        let of = |m: &Member| bytes.get(m.key.at as usize..(m.key.at + m.key.len) as usize).unwrap_or(&[]);
-        members.sort_unstable_by(|a, b| of(a).cmp(of(b)));
+        self.sort_members(first..first + n);
         let from = self.out.orders.len;
         for _ in 0..=n {
             let order = Order { member: NONE, until: n as u16, rest: 0 };

@@ -150,6 +150,15 @@ impl Exec {
     }
 
     /// Whether it runs as somebody else.
+    /// What it names on disk: the program, where it runs, and arguments that are
+    /// always the same and lead to something.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let fixed = self.items.iter().flatten().filter(|i| i.is_fixed());
+        let words = fixed.filter_map(|i| i.render_whole(&Value::Null, Escape::Plain).ok()).map(PathBuf::from);
+        let said = [self.program.clone(), self.cwd.clone()].into_iter();
+        said.chain(words.filter(|w| w.exists())).filter(|p| p.is_absolute() && *p != Path::new("/"))
+    }
+
     pub(crate) fn changes_user(&self) -> bool {
         self.user.is_some()
     }

@@ -83,6 +83,11 @@ impl Files {
         Ok(Self { root, op: raw.op, path, content, max_bytes: raw.max_bytes.unwrap_or(DEFAULT_MAX) })
     }
 
+    /// The folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder, where it is written to.
     pub(crate) fn writes_to(&self) -> Option<&Path> {
         matches!(self.op, Op::Write | Op::Append).then_some(&self.root)

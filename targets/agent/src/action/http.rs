@@ -94,7 +94,7 @@ impl Http {
         if !matches!(body, Body::None) && matches!(method.as_str(), "GET" | "HEAD" | "DELETE") {
             return Err(format!("{method} has no body: use POST, or \"query\""));
         }
-        let agent = agent(origin, raw.allow_private, raw.ca_file.map(|f| c.folder.join(f)))?;
+        let agent = agent(origin, raw.allow_private, raw.ca_file.map(|f| c.secrets.named(f)))?;
         let method = method.parse().map_err(|_| "a method that is none".to_owned())?;
         Ok(Self {
             method,

@@ -168,6 +168,8 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// Environment variables that secrets come from.
     pub variables: Vec<String>,
+    /// Files that it names: secrets, certificates, texts, schemas.
+    pub files: Vec<PathBuf>,
     /// Keeps secrets out of texts.
     pub redactor: Redactor,
 }
@@ -196,7 +198,7 @@ impl Config {
 
         let (at, raw_agent) = raw.agent.map_or_else(Default::default, |a| (a.span().start, a.into_inner()));
         let agent =
-            agent(raw_agent, &secrets.folder).map_err(|e| place.error(Some(at), format!("[agent] {e}")))?;
+            agent(raw_agent, &mut secrets).map_err(|e| place.error(Some(at), format!("[agent] {e}")))?;
         let mqtt = raw.mqtt.map(|m| {
             let at = m.span().start;
             broker(m.into_inner(), &mut secrets).map_err(|e| place.error(Some(at), format!("[mqtt] {e}")))
@@ -221,8 +223,9 @@ impl Config {
             max_bytes: a.max_bytes.unwrap_or(10 << 20).max(4096),
         });
         let redactor = Redactor::new(&secrets.found);
-        let (path, variables) = (path.into(), secrets.variables);
-        let config = Self { path, agent, audit, mqtt, intervals, tools, warnings, variables, redactor };
+        let (path, variables, files) = (path.into(), secrets.variables, secrets.files);
+        let config =
+            Self { path, agent, audit, mqtt, intervals, tools, warnings, variables, files, redactor };
         let specs = config.specs();
         if !specs.is_empty() {
             limits_of_calls(&specs).map_err(|e| place.error(None, format!("all tools together: {e}")))?;
@@ -256,12 +259,12 @@ fn within<T: PartialOrd + fmt::Display>(what: &str, value: T, low: T, high: T) -
     Ok(value)
 }
 
-fn agent(raw: raw::Agent, folder: &Path) -> Result<Agent, String> {
+fn agent(raw: raw::Agent, secrets: &mut Secrets) -> Result<Agent, String> {
     let system = match (raw.system, raw.system_file) {
         (Some(_), Some(_)) => return Err("give either \"system\" or \"system_file\"".into()),
         (Some(text), None) => text,
         (None, Some(file)) => {
-            let file = folder.join(file);
+            let file = secrets.named(file);
             std::fs::read_to_string(&file).map_err(|e| format!("system_file {}: {e}", file.display()))?
         }
         (None, None) => String::new(),
@@ -285,7 +288,7 @@ fn broker(raw: raw::Mqtt, secrets: &mut Secrets) -> Result<Mqtt, String> {
         (None, None) => None,
     };
     let login = login(raw.username, password)?;
-    let ca_file = trust(raw.tls, raw.ca_file)?.map(|file| secrets.folder.join(file));
+    let ca_file = trust(raw.tls, raw.ca_file)?.map(|file| secrets.named(file));
     if raw.host.is_empty() || raw.host.contains(['/', ' ', ':']) && !raw.host.contains("::") {
         return Err(format!("host = {:?}: a name or an address, without scheme and port", raw.host));
     }
@@ -391,7 +394,7 @@ fn tool(
     secrets: &mut Secrets,
     warnings: &mut Vec<String>,
 ) -> Result<Tool, String> {
-    let schema = schema(raw.parameters.take(), raw.parameters_file.take(), &secrets.folder)?;
+    let schema = schema(raw.parameters.take(), raw.parameters_file.take(), secrets)?;
     let timeout = raw.timeout.unwrap_or(Duration::from_secs(10));
     within("timeout in seconds", timeout.as_secs_f32(), 0.05, 3600.0)?;
     let max_output = within("max_output", raw.max_output.unwrap_or(agent.result_bytes), 1, 1 << 20)?;
@@ -418,16 +421,16 @@ fn tool(
     Ok(Tool { name, description, policy, timeout, max_output, action, schema })
 }
 
-fn schema(parameters: Option<Value>, file: Option<PathBuf>, folder: &Path) -> Result<Schema, String> {
+fn schema(parameters: Option<Value>, file: Option<PathBuf>, secrets: &mut Secrets) -> Result<Schema, String> {
     let parse = |text: &str, what: &str| Value::parse(text).map_err(|e| format!("{what}: {e}"));
     let value = match (parameters, file) {
         (Some(_), Some(_)) => return Err("give either parameters or parameters_file".into()),
         (Some(Value::String(text)), None) => parse(&text, "parameters are no JSON")?,
         (Some(value), None) => value,
         (None, Some(file)) => {
-            let file = folder.join(file);
+            let file = secrets.named(file);
             let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-            parse(&text, &file.display().to_string())?
+            parse(text.trim_start_matches('\u{feff}'), &file.display().to_string())?
         }
         (None, None) => parse(r#"{"type":"object","properties":{},"additionalProperties":false}"#, "")?,
     };

@@ -218,7 +218,11 @@ impl Chat<'_, '_> {
             }
             "system" => self.talk.set_system(rest),
             "tools" if rest.is_empty() => self.tools = Tools::default(),
-            "tools" => self.tools = Tools::load(file()?)?,
+            "tools" => {
+                let tools = Tools::load(file()?)?;
+                self.talker.check(&tools.specs())?;
+                self.tools = tools;
+            }
             "save" => {
                 let (file, text) = (file()?, format!("{:#}\n", self.talk.to_json()));
                 if file.exists() && Conversation::load(file).is_err() {

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let facts = Facts {
         parts: &parts,
         file_len: files.len(),
-        threads: args.model.threads()?,
+        threads: args.model.threads(),
         model: model(args, &parts),
     };
     let mut out = std::io::stdout().lock();

@@ -18,6 +18,7 @@ use crate::answer::{Job, Prompt, all_of_stdin};
 use crate::grammar::{compile, schema_of_calls};
 use crate::model_args::ModelArgs;
 use crate::report;
+use crate::units::number;
 
 /// Continue a prompt, with picolm's options
 #[derive(clap::Args)]
@@ -32,16 +33,16 @@ pub(crate) struct Args {
     #[arg(short, value_name = "N", default_value_t = 256)]
     n: usize,
     /// Temperature; 0 is greedy
-    #[arg(short, value_name = "T", default_value_t = 0.8)]
+    #[arg(short, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true, value_parser = number(0.0, 100.0))]
     temperature: f32,
     /// Only the likeliest tokens that together have this probability
-    #[arg(short = 'k', value_name = "P", default_value_t = 0.9)]
+    #[arg(short = 'k', value_name = "P", default_value_t = 0.9, allow_negative_numbers = true, value_parser = number(0.0, 1.0))]
     top_p: f32,
     /// Start of the random numbers
     #[arg(short, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Call the tools that the prompt describes, or answer in plain text; a JSON
-    /// object where it describes none
+    /// object where it speaks of no tool_calls
     #[arg(long)]
     json: bool,
     /// Keep the prompt's state in FILE, so that it need not be worked out again
@@ -70,7 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut heap = Vec::new();
     let grammar = args.json.then(|| {
         let tools = Tools::of(&prompt);
-        match tools.schema(id_of(&prompt))? {
+        let schema = match tools.schema(id_of(&prompt))? {
+            // Calls are asked for, of tools that are described in some other way:
+            // the answer may be text still, and a call must be one.
+            None if system_of(&prompt).contains(TRIGGER) => Some(calls_of_any(id_of(&prompt))),
+            schema => schema,
+        };
+        match schema {
             None => compile("{\"type\":\"object\"}", &Options::default(), &mut heap),
             Some(schema) => {
                 let triggers = [Trigger { text: TRIGGER, part: true }];
@@ -98,6 +105,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     .run()
 }
 
+/// What stands before the first user's turn.
+fn system_of(prompt: &str) -> &str {
+    prompt.split("<|user|>").next().unwrap_or(prompt)
+}
+
+/// The schema of calls of tools of which nothing is known, as [`Form::Wire`] has
+/// them. Members come in the order in which the prompt shows them.
+fn calls_of_any(id: u32) -> String {
+    const REST: &str = r##""type":{"const":"function"},"function":{"$ref":"#/$defs/call"}},"required":["id","type","function"]}"##;
+    const CALL: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9_.-]{1,64}$"},"arguments":{"type":"string","contentMediaType":"application/json","contentSchema":{"type":"object"}}},"required":["name","arguments"]}"#;
+    let call = |i: u16| {
+        let id = id.wrapping_add(i.into());
+        format!(r#"{{"type":"object","properties":{{"id":{{"const":"call_{id:08x}"}},{REST}"#)
+    };
+    let calls = (0..MOST_CALLS).map(call).collect::<Vec<_>>().join(",");
+    format!(
+        r#"{{"type":"object","properties":{{"tool_calls":{{"type":"array","minItems":1,"maxItems":{MOST_CALLS},"prefixItems":[{calls}]}}}},"required":["tool_calls"],"$defs":{{"call":{CALL}}}}}"#
+    )
+}
+
 /// A number that differs from prompt to prompt, for the ids of calls (FNV-1a).
 fn id_of(prompt: &str) -> u32 {
     prompt.bytes().fold(0x811c_9dc5, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
@@ -115,7 +142,7 @@ impl<'p> Tools<'p> {
     /// itself is described, only what follows that: nobody else gets to add
     /// tools.
     fn of(prompt: &'p str) -> Self {
-        let system = prompt.split("<|user|>").next().unwrap_or(prompt);
+        let system = system_of(prompt);
         let Some(at) = system.find(TRIGGER) else { return Self::default() };
         let mut tools = Self::default();
         for section in headings(&system[at..]) {

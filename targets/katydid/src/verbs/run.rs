@@ -14,6 +14,7 @@ use crate::grammar::{JSON, compile};
 use crate::loaded::{Wanted, with_model};
 use crate::model_args::ModelArgs;
 use crate::talk::{End, How, Piece, Talk, grammar, needs};
+use crate::units::number;
 use crate::{interrupt, report};
 use serde_json::{Value, json};
 
@@ -64,28 +65,28 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct Sampling {
     /// 0 is greedy; higher is wilder
-    #[arg(short, long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true, value_parser = number(0.0, 100.0))]
     temperature: f32,
     /// Only the K likeliest tokens; 0 for all
     #[arg(long, value_name = "K", default_value_t = 40)]
     top_k: usize,
     /// Only the likeliest tokens that together have this probability
-    #[arg(short = 'k', long, value_name = "P", default_value_t = 0.95)]
+    #[arg(short = 'k', long, value_name = "P", default_value_t = 0.95, allow_negative_numbers = true, value_parser = number(0.0, 1.0))]
     top_p: f32,
     /// Only tokens with this share of the likeliest's probability
-    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true, value_parser = number(0.0, 1.0))]
     min_p: f32,
     /// Discourages recent tokens; 1 is off
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true, value_parser = number(0.01, 100.0))]
     repeat_penalty: f32,
     /// How many tokens are recent
     #[arg(long, value_name = "N", default_value_t = 64)]
     repeat_last_n: usize,
     /// Discourages tokens by how often they came
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true, value_parser = number(-100.0, 100.0))]
     frequency_penalty: f32,
     /// Discourages tokens that came at all
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true, value_parser = number(-100.0, 100.0))]
     presence_penalty: f32,
     /// Adds to a token's logit; ID=-inf bans it. May be repeated
     #[arg(long, value_name = "ID=X", value_parser = parse_bias)]
@@ -116,7 +117,9 @@ fn parse_bias(text: &str) -> Result<(u32, f32), String> {
         let (id, bias) = text.split_once('=')?;
         Some((id.trim().parse().ok()?, bias.trim().parse().ok()?))
     };
-    parse().ok_or_else(|| format!("'{text}' is not like 13=-2.5 or 13=-inf"))
+    // Infinity and what is no number would spoil all other tokens' chances.
+    let sound = |&(_, bias): &(u32, f32)| bias < f32::INFINITY;
+    parse().filter(sound).ok_or_else(|| "allowed: like 13=-2.5, or 13=-inf to ban token 13".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -196,7 +199,7 @@ fn call(args: &Args, params: &Params, tools: &Tools) -> Result<()> {
             false => report::result(Value::Array(calls))?,
         }
         match answer.end {
-            End::Interrupted => bail!("interrupted before the answer was complete"),
+            End::Interrupted => return Err(interrupt::Interrupted.into()),
             End::Length | End::Full if !args.quiet => {
                 report::say("katydid: the answer was cut; raise -n or -c to go on");
             }

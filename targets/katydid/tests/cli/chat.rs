@@ -117,6 +117,49 @@ fn tools_are_called_and_answer() {
     assert!(call["function"]["name"] == "lamp" && call["function"]["arguments"].is_string());
 }
 
+/// Tools whose grammar does not fit are refused when they are named.
+#[test]
+fn tools_that_are_too_many_are_refused_at_once() {
+    let model = talker("many_tools.gguf", false);
+    // Short to read, and thousands of states.
+    let word = |i: usize| (format!("p{i}"), json!({"pattern": "^[a-z0-9 ]*$", "maxLength": 900 + i}));
+    let words: serde_json::Map<String, Value> = (0..12).map(word).collect();
+    let parameters = json!({"type": "object", "properties": words});
+    let path = folder().join("many_tools.json");
+    std::fs::write(&path, json!([{"name": "say", "parameters": parameters}]).to_string()).unwrap();
+    let chat = || katydid(["chat", &model, "--template", "chatml", "-t", "0"]);
+    let lines = format!("/tools {}\nwhat?\n", path.display());
+    let output = chat().write_stdin(lines).output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), ""), "{err}");
+    assert!(err.contains("name the file at the start, with --tools"), "{err}");
+    let out = good(chat().args(["--tools", path.to_str().unwrap()]).write_stdin("what?\n"));
+    assert_eq!(out, "tea please\n");
+}
+
+/// What `run --tools` was told to end does not look like an answer.
+#[test]
+fn calls_that_are_interrupted() {
+    let mut endless = Tiny::new(&SHAPE);
+    endless.parrot(&SHAPE, |_| Some(392));
+    let endless = endless.save(folder(), "endless_calls.gguf");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_katydid"))
+        .args(["run", endless.to_str().unwrap(), "--template", "chatml", "-t", "0", "-n", "999999"])
+        .args(["-c", "99999", "-p", "light!", "--tools", &tools()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("interrupted before the answer was complete"), "{err}");
+}
+
 #[test]
 fn what_cannot_be() {
     fails(&mut katydid(["chat", model()]), "has no chat template: give one with --template: chatml");

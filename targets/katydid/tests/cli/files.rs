@@ -96,7 +96,11 @@ fn plans_too_large() {
     good(&mut run(&["--ram", "100k", "-c", &advised]));
     let more = (advised.parse::<usize>().unwrap() + 64).to_string();
     fails(&mut run(&["--ram", "100k", "-c", &more]), "--ram allows");
-    fails(&mut run(&["--ram", "1k"]), "not even a context of 1 fits");
+    fails(&mut run(&["--ram", "1k"]), "not even a context of 1 fits; take a smaller model");
+    // The advice is to lower what makes it fit.
+    fails(&mut run(&["--ram", "100k", "--repeat-last-n", "99999"]), "fits; lower --repeat-last-n");
+    let mut threads = katydid(["run", model(), "-p", "a", "-n", "1", "--ram", "1M", "-j", "99"]);
+    fails(&mut threads, "fits; lower -j");
     fails(&mut run(&["--ram", "0"]), "--ram allows 0 B");
     // Two terabytes of keys and values: refused before any is taken.
     let huge = changed("huge.gguf", |m| {

@@ -56,6 +56,13 @@ fn a_story_teller_fills_in_a_form() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_schema() {
+    let schema = file("marked.json", &format!("\u{feff}{PERSON}"));
+    let out = good(&mut katydid(["run", model(), "-p", "ab", "--schema", &schema, "-n", "20"]));
+    assert!(serde_json::from_str::<Value>(&out).unwrap()["name"].is_string(), "{out}");
+}
+
+#[test]
 fn schemas_that_cannot_be() {
     let run = |schema: &str| katydid(["run", model(), "-p", "a", "-n", "4", "--schema", schema]);
     fails(&mut run("/nowhere/schema.json"), "cannot open /nowhere/schema.json");

@@ -2,7 +2,6 @@
 //! provider's side.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use katydid_tests::tiny::{Meta, Shape, Tiny};
@@ -148,6 +147,21 @@ fn plain_answers_are_plain() {
     assert_eq!(provider(marks.to_str().unwrap(), SYSTEM, false).unwrap(), "ok");
 }
 
+/// The prompt asks for calls, but describes the tools in a way that we do not
+/// know: words stay words, and a call is one that the provider reads.
+#[test]
+fn tools_that_are_not_found_may_still_be_called() {
+    let system = SYSTEM.replace("#### ", "## ");
+    let caller = wants(319, "caller.gguf");
+    for prompt in ["Do something.", "Again"] {
+        let answer = provider(&caller, &system.replace("Do something.", prompt), true).unwrap();
+        let calls = calls(&answer).unwrap_or_else(|| panic!("lost: {answer}"));
+        assert!(!calls.is_empty() && calls.iter().all(|(_, name, a)| !name.is_empty() && a.is_object()));
+    }
+    let says = provider(&wants(262, "plain.gguf"), &system, true).unwrap();
+    assert!(says.starts_with("ccc") && !says.contains('{'), "{says}");
+}
+
 #[test]
 fn without_tools_json_is_an_object() {
     let args = |n: &'static str| [model(), "-p", "a", "-n", n, "--json", "-t", "1.2", "-k", "1", "-s", "3"];
@@ -174,15 +188,15 @@ fn failures_are_said_on_stderr() {
 
 #[test]
 fn verbs_come_first() {
-    let old = std::env::current_dir().unwrap();
-    assert!(old.is_dir());
     std::fs::write(folder().join("run"), "not a model").unwrap();
     let mut run = katydid(["run", "--help"]);
     assert!(good(run.current_dir(folder())).contains("Usage: katydid run"));
+    // Called by a path, it is a model, and not one that can be read.
+    let mut run = katydid(["./run", "-p", "a"]);
+    super::fails(run.current_dir(folder()), "./run");
     std::fs::copy(model(), folder().join("plainname")).unwrap();
     let mut run = katydid(["plainname", "-p", "a", "-n", "3"]);
     good(run.current_dir(folder()));
     assert!(good(&mut katydid(["m.gguf", "--help"])).contains("katydid MODEL.gguf [OPTIONS]"));
     assert_eq!(katydid(["m.gguf", "--frob"]).output().unwrap().status.code(), Some(2));
-    assert!(Path::new(model()).exists());
 }

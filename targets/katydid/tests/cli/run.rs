@@ -8,7 +8,7 @@ use katydid_tests::tiny::Meta;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{changed, fails, good, katydid, long, model, text};
+use super::{changed, fails, folder, good, katydid, long, model, text};
 
 #[test]
 fn prompts_from_anywhere() {
@@ -116,6 +116,26 @@ fn a_signal_ends_it_cleanly() {
             "{err}"
         );
     }
+}
+
+/// JSON that a signal cuts is whole, but says that it is not the model's.
+#[test]
+fn a_signal_within_json() {
+    let model = long();
+    let schema = folder().join("endless.json");
+    std::fs::write(&schema, r#"{"type":"string","minLength":60000}"#).unwrap();
+    let schema = schema.to_str().unwrap();
+    let endless = ["run", &model, "-p", "ab", "-n", "999999", "-c", "999999", "--schema", schema];
+    let mut child = spawn(&endless, Stdio::piped());
+    let mut out = child.stdout.take().unwrap();
+    let mut said = vec![0; 16];
+    out.read_exact(&mut said).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    out.read_to_end(&mut said).unwrap();
+    let (code, err) = end(child);
+    assert_eq!(code, Some(130), "{err}");
+    assert!(err.contains("interrupted before the answer was complete"), "{err}");
+    serde_json::from_str::<String>(&text(&said)).unwrap();
 }
 
 #[test]

@@ -52,34 +52,69 @@ fn mistakes_are_usage_errors() {
 #[test]
 fn numbers_out_of_range() {
     let run = |args: &[&str]| katydid([&["run", model(), "-p", "a"], args].concat());
+    // The message names the flag, the value and what is allowed; the exit code is
+    // that of other mistakes in arguments.
+    let refuses = |args: &[&str], flag: &str, allowed: &str| {
+        let output = katydid(args).output().unwrap();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {err}");
+        assert!(out.is_empty() && err.contains("--help"), "{args:?}: {out} {err}");
+        let value = args.last().unwrap().rsplit(',').next().unwrap();
+        assert!(err.contains(&format!("'{value}' for '{flag}")) && err.contains(allowed), "{args:?}: {err}");
+    };
+    let tokens = "allowed: whole numbers from 1 to 2147483647";
+    for (flag, value, name, allowed) in [
+        ("-c", "0", "--context", tokens),
+        ("-c", "2147483648", "--context", tokens),
+        ("-c", "18446744073709551615", "--context", tokens),
+        ("-b", "0", "--batch", tokens),
+        ("-j", "0", "--threads", "allowed: whole numbers from 1 to 1024"),
+        ("-j", "1025", "--threads", "from 1 to 1024"),
+        ("-t", "nan", "--temperature", "allowed: numbers from 0 to 100"),
+        ("-t", "inf", "--temperature", "from 0 to 100"),
+        ("-t", "-1", "--temperature", "from 0 to 100"),
+        ("--top-p", "5", "--top-p", "allowed: numbers from 0 to 1"),
+        ("--top-p", "nan", "--top-p", "from 0 to 1"),
+        ("--top-p", "-0.5", "--top-p", "from 0 to 1"),
+        ("--min-p", "2", "--min-p", "from 0 to 1"),
+        ("--repeat-penalty", "0", "--repeat-penalty", "from 0.01 to 100"),
+        ("--frequency-penalty", "1000", "--frequency-penalty", "from -100 to 100"),
+        ("--presence-penalty", "-1000", "--presence-penalty", "from -100 to 100"),
+        ("--logit-bias", "3=nan", "--logit-bias", "allowed: like 13=-2.5"),
+        ("--logit-bias", "3=inf", "--logit-bias", "allowed: like 13=-2.5"),
+    ] {
+        refuses(&["run", model(), "-p", "a", flag, value], name, allowed);
+        refuses(&["chat", model(), flag, value], name, allowed);
+    }
+    refuses(&[model(), "-p", "a", "-t", "nan"], "-t", "from 0 to 100");
+    refuses(&[model(), "-p", "a", "-k", "5"], "-k", "from 0 to 1");
     for (args, says) in [
-        (["-c", "0"], "the context (-c) is 0, but must be from 1 to"),
-        (["-c", "2147483648"], "the context (-c) is 2147483648"),
-        (["-c", "18446744073709551615"], "the context (-c) is 18446744073709551615"),
-        (["-b", "0"], "the batch (-b) is 0"),
-        (["-j", "0"], "-j is 0, but must be from 1 to 1024"),
-        (["-j", "1025"], "-j is 1025"),
-        (["-t", "nan"], "temperature is NaN; allowed: 0 to 100"),
-        (["-t", "inf"], "temperature is inf"),
-        (["--top-p", "1.5"], "top_p is 1.5; allowed: 0 to 1"),
-        (["--min-p", "2"], "min_p is 2"),
-        (["--repeat-penalty", "0"], "repeat_penalty is 0"),
-        (["--frequency-penalty", "1000"], "frequency_penalty is 1000"),
-        (["--presence-penalty", "-1000"], "presence_penalty is -1000"),
         (["--logit-bias", "320=1"], "logit bias for token 320; the vocabulary ends before 320"),
-        (["--logit-bias", "3=nan"], "logit bias of token 3 is NaN"),
         (["--repeat-last-n", "18446744073709551615"], "recent tokens"),
     ] {
         fails(&mut run(&args), says);
     }
-    fails(&mut katydid(["bench", model(), "-r", "0"]), "-r is 0");
-    fails(&mut katydid(["bench", model(), "-j", "1,0"]), "-j is 0");
-    fails(&mut katydid(["bench", model(), "-p", "18446744073709551615"]), "must be from 1 to");
-    fails(&mut katydid(["bench", model(), "-n", "1", "-d", "18446744073709551615"]), "must be from 1 to");
+    refuses(&["bench", model(), "-r", "0"], "--repeat", "from 1 to");
+    refuses(&["bench", model(), "-j", "1,0"], "--threads", "from 1 to 1024");
+    refuses(&["bench", model(), "-p", "18446744073709551615"], "--prompt", "from 0 to 2147483647");
+    refuses(&["bench", model(), "-d", "18446744073709551615"], "--depth", "from 0 to 2147483647");
     fails(
         &mut katydid(["eval", "greedy", model(), "--tokens", "5", "-n", "18446744073709551615"]),
         "is too large",
     );
+}
+
+#[test]
+fn texts_to_repeat() {
+    let replay = |name: &str, content: &[u8]| {
+        let path = super::folder().join(name);
+        std::fs::write(&path, content).unwrap();
+        katydid(["bench", model(), "-r", "1", "--replay", path.to_str().unwrap()])
+    };
+    fails(&mut replay("replay_none.txt", b"a prompt"), "has no line '---'");
+    fails(&mut replay("replay_empty.txt", b"a prompt\n---\n\n"), "has no answer after its line '---'");
+    good(&mut replay("replay_good.txt", b"ab\n---\nabab\n"));
+    fails(&mut katydid(["bench", model(), "--replay", "/dev/zero"]), "is larger than a text to repeat");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn unit(args: &Args, tools: &Path, config: &Config) -> Result<Unit> {
     let drafts = needs.generate.map_or(0, |g| g.drafts);
     let options = args.model.options(shape.context, None, drafts);
     let planned = plan(&parts, &shape, &options, needs).with_context(|| name.to_string())?;
-    let memory = [planned.total(), stacks(args.model.threads()?), files.len(), BESIDE];
+    let memory = [planned.total(), stacks(args.model.threads()), files.len(), BESIDE];
     let reads = files.files().iter().map(|(path, _)| absolute(path)).collect::<Result<Vec<_>>>()?;
     let service = Service {
         name: args.name.clone(),

@@ -5,7 +5,7 @@ mod replay;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use katydid_core::model::Engine;
 use katydid_core::port::{Pages, Workers};
 use serde_json::json;
@@ -13,28 +13,29 @@ use serde_json::json;
 use crate::loaded::{Files, Needs, Wanted, with_model};
 use crate::model_args::{ModelArgs, kernels, pool};
 use crate::report;
+use crate::units::{MOST_THREADS, MOST_TOKENS, whole};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// GGUF file; of a split model, any part
     model: std::path::PathBuf,
     /// Prompt tokens to evaluate; 0 leaves prefill out
-    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = whole(0, MOST_TOKENS))]
     prompt: usize,
     /// Tokens to decode; 0 leaves decode out
-    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 32)]
+    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 32, value_parser = whole(0, MOST_TOKENS))]
     n: usize,
     /// Tokens already in the context before decode is timed
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = whole(0, MOST_TOKENS))]
     depth: usize,
     /// Numbers of threads, such as 1,2 [default: one per processor core]
-    #[arg(short = 'j', long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(short = 'j', long, value_name = "N,…", value_delimiter = ',', value_parser = whole(1, MOST_THREADS))]
     threads: Vec<usize>,
     /// Prompt tokens worked on at once
-    #[arg(short, long, value_name = "N", default_value_t = katydid_core::model::Options::BATCH)]
+    #[arg(short, long, value_name = "N", default_value_t = katydid_core::model::Options::BATCH, value_parser = whole(1, MOST_TOKENS))]
     batch: usize,
     /// Times each is measured; the median counts
-    #[arg(short, long, value_name = "N", default_value_t = 3)]
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = whole(1, 1_000_000))]
     repeat: usize,
     /// Also time a plain read of the whole file from memory
     #[arg(long)]
@@ -64,14 +65,8 @@ struct Row {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.repeat == 0 {
-        bail!("-r is 0, but must be at least 1");
-    }
     let threads =
         if args.threads.is_empty() { vec![katydid_linux::default_threads()] } else { args.threads.clone() };
-    if let Some(bad) = threads.iter().find(|n| !(1..=1024).contains(*n)) {
-        bail!("-j is {bad}, but must be from 1 to 1024");
-    }
     let context = args.prompt.max(args.depth.saturating_add(args.n)).max(1);
     let mut model = ModelArgs {
         model: args.model.clone(),

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use katydid_core::generate::{Counts, MOST_DRAFTS};
 use katydid_core::port::Workers;
 use katydid_core::sample::{Constraint, Params};
@@ -22,6 +22,9 @@ use crate::verbs::encode;
 
 /// The line between the prompt and the answer.
 const BETWEEN: &str = "\n---\n";
+
+/// Most bytes of prompt and answer: more than any context takes in a sitting.
+const MOST: u64 = 16 << 20;
 
 /// A text that was repeated.
 pub(super) struct Replay {
@@ -62,13 +65,17 @@ pub(super) fn replay(
     threads: &[usize],
     rounds: usize,
 ) -> Result<Vec<Replay>> {
-    let whole = std::fs::read_to_string(text).with_context(|| format!("cannot read {}", text.display()))?;
+    let whole = crate::files::text(text, MOST, "a text to repeat")?;
     let Some((prompt, answer)) = whole.split_once(BETWEEN) else {
         bail!("{} has no line '---' between a prompt and an answer", text.display());
     };
+    let answer = answer.trim_end_matches('\n');
+    if answer.is_empty() {
+        bail!("{} has no answer after its line '---': there is nothing to time", text.display());
+    }
     // No token is shorter than a byte, but for the one that begins.
     let model = &ModelArgs { context: Some(model.context.unwrap_or(whole.len() + 2)), ..model.clone() };
-    threads.iter().map(|&n| one(model, prompt, answer.trim_end_matches('\n'), n, rounds)).collect()
+    threads.iter().map(|&n| one(model, prompt, answer, n, rounds)).collect()
 }
 
 fn one(model: &ModelArgs, prompt: &str, answer: &str, threads: usize, rounds: usize) -> Result<Replay> {

@@ -81,7 +81,7 @@ struct Job<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
-    let threads = threads(args.threads)?;
+    let threads = threads(args.threads);
     let files = Files::open(&args.input)?;
     let inputs: Vec<&Path> = files.files().iter().map(|(path, _)| path.as_path()).collect();
     if !args.dry_run {
