@@ -59,7 +59,7 @@ records!(
     crate::grammar::Member: 16,
     crate::grammar::Order: 8,
     crate::grammar::Span: 8,
-    crate::grammar::Dfa: 16,
+    crate::grammar::Dfa: 24,
     crate::grammar::Arc: 4,
     crate::grammar::Frame: 16,
     crate::grammar::Instr: 12,

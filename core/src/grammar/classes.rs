@@ -8,32 +8,44 @@ use super::dfa::ANY;
 use super::program::{Arc, Builder, Dfa};
 use super::text::{self, BODY, Step};
 
-/// Lower case letters, capitals and digits; `a` to `z` and no others.
-const LOWER: u8 = 1;
-const UPPER: u8 = 2;
-const DIGIT: u8 = 4;
+/// Classes of characters, a bit each. Small letters are most of a vocabulary,
+/// and patterns tell them apart: each is a class, but for j, q, x and z, which
+/// share one.
+pub(super) type Classes = u32;
+
+/// `A` to `Z` and no others.
+const UPPER: Classes = 1 << 23;
+const DIGIT: Classes = 1 << 24;
 /// The space.
-const SPACE: u8 = 8;
+const SPACE: Classes = 1 << 25;
 /// What joins names: `-`, `_`, `.`.
-const JOINT: u8 = 16;
+const JOINT: Classes = 1 << 26;
 /// Other ASCII that needs no escape anywhere.
-const MARK: u8 = 32;
+const MARK: Classes = 1 << 27;
+/// U+0080 to U+027F: letters with accents.
+const LATIN: Classes = 1 << 28;
+/// U+4000 to U+9FFF: mostly Chinese.
+const HAN: Classes = 1 << 29;
 /// Other characters.
-pub(super) const WIDE: u8 = 64;
+const WIDE: Classes = 1 << 30;
 /// Those that begin as white space does which is not ASCII: patterns often
 /// except it.
-pub(super) const ODD: u8 = 128;
+const ODD: Classes = 1 << 31;
 
 /// The class of a character that begins with `first` and goes on with `second`.
-pub(super) fn class(first: u8, second: u8) -> u8 {
+pub(super) fn class(first: u8, second: u8) -> Classes {
+    /// The letters before z with bits of their own.
+    const LETTERS: &[u8; 22] = b"abcdefghiklmnoprstuvwy";
     match first {
-        b'a'..=b'z' => LOWER,
+        b'a'..=b'z' => 1 << LETTERS.iter().position(|&l| l == first).unwrap_or(LETTERS.len()),
         b'A'..=b'Z' => UPPER,
         b'0'..=b'9' => DIGIT,
         b' ' => SPACE,
         b'-' | b'_' | b'.' => JOINT,
         0..=0x7f => MARK,
         _ if is_odd(first, second) => ODD,
+        0x80..=0xc9 => LATIN,
+        0xe4..=0xe9 => HAN,
         _ => WIDE,
     }
 }
@@ -47,7 +59,7 @@ fn is_odd(first: u8, second: u8) -> bool {
 
 /// The class of a character of several bytes of which `bytes` have come, where
 /// they tell it.
-pub(super) fn class_so_far(bytes: &[u8]) -> Option<u8> {
+pub(super) fn class_so_far(bytes: &[u8]) -> Option<Classes> {
     match *bytes {
         [0xc2 | 0xe1 | 0xe2 | 0xe3 | 0xef] => None,
         [first @ 0xc2..=0xff, ..] => Some(class(first, bytes.get(1).copied().unwrap_or(0))),
@@ -57,14 +69,13 @@ pub(super) fn class_so_far(bytes: &[u8]) -> Option<u8> {
 
 /// What a state does with plain characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Runs {
+pub(super) struct Runs {
     /// Classes of which any characters may come, any number of them.
-    pub(super) free: u8,
+    pub(super) free: Classes,
     /// Classes of which none may come, here or after characters of `free`.
-    pub(super) dead: u8,
+    pub(super) dead: Classes,
     /// Classes of which any characters may come, `sure` of them.
-    pub(super) wide: u8,
+    pub(super) wide: Classes,
     pub(super) sure: u8,
     /// No more characters than these may come; [`ANY`] where there is no limit.
     pub(super) most: u8,
@@ -90,7 +101,7 @@ impl Auto<'_> {
 
     /// Tells of the plain characters that may come at `state`, between two:
     /// their class and where they lead, or that some of the class may not come.
-    fn each(&self, state: u16, told: &mut impl FnMut(u8, Option<u16>)) {
+    fn each(&self, state: u16, told: &mut impl FnMut(Classes, Option<u16>)) {
         let mut last = None;
         for b in (0x20..=0x7f).filter(|b| !matches!(b, b'"' | b'\\' | b'{' | b'}')) {
             let now = (class(b, 0), self.next(state, b));
@@ -110,7 +121,7 @@ impl Auto<'_> {
         }
     }
 
-    fn second(&self, place: u16, state: Option<u16>, first: u8, told: &mut impl FnMut(u8, Option<u16>)) {
+    fn second(&self, place: u16, state: Option<u16>, first: u8, told: &mut impl FnMut(Classes, Option<u16>)) {
         let mut last = None;
         for b in 0x80..0xc0 {
             let step = text::step(place, b, true);
@@ -124,7 +135,13 @@ impl Auto<'_> {
         }
     }
 
-    fn rest(&self, step: Step, state: Option<u16>, class: u8, told: &mut impl FnMut(u8, Option<u16>)) {
+    fn rest(
+        &self,
+        step: Step,
+        state: Option<u16>,
+        class: Classes,
+        told: &mut impl FnMut(Classes, Option<u16>),
+    ) {
         let (Step::Within(place), Some(at)) = (step, state) else { return told(class, state) };
         let mut last = None;
         for b in 0x80..0xc0 {
@@ -137,7 +154,7 @@ impl Auto<'_> {
     }
 
     fn runs(&self, state: u16) -> Runs {
-        self.states.get(usize::from(state)).map_or(Runs::NONE, |s| s.runs)
+        self.states.get(usize::from(state)).map_or(Runs::NONE, Dfa::runs)
     }
 
     /// What is true at once.
@@ -189,7 +206,8 @@ pub(super) fn find(out: &mut Builder<'_>, from: usize, between: impl Fn(usize) -
     let arcs = &out.arcs.all[..out.arcs.len];
     let len = out.states.len;
     for i in (from..len).filter(|&i| between(i)) {
-        out.states.all[i].runs = Auto { states: &out.states.all[..len], arcs }.first(i as u16);
+        let runs = Auto { states: &out.states.all[..len], arcs }.first(i as u16);
+        out.states.all[i].set(runs);
     }
     // Everything only becomes less, so that this ends.
     let mut changed = true;
@@ -197,8 +215,8 @@ pub(super) fn find(out: &mut Builder<'_>, from: usize, between: impl Fn(usize) -
         changed = false;
         for i in (from..len).rev().filter(|&i| between(i)) {
             let new = Auto { states: &out.states.all[..len], arcs }.less(i as u16);
-            changed |= new != out.states.all[i].runs;
-            out.states.all[i].runs = new;
+            changed |= new != out.states.all[i].runs();
+            out.states.all[i].set(new);
         }
     }
 }

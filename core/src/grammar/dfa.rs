@@ -1,7 +1,7 @@
 //! Automata over bytes, made state by state from machines that know only how
 //! to take a byte.
 
-use super::classes::{self, Runs};
+use super::classes;
 use super::error::Why;
 use super::program::{Arc, Builder, Dfa, NONE};
 use super::text;
@@ -120,9 +120,8 @@ impl Maker<'_> {
             }
         }
         let n = (out.arcs.len - first) as u16;
-        let accepts = machine.accepts(&key);
-        let left = if accepts { 0 } else { u32::MAX };
-        out.states.push(Dfa { first: first as u32, n, accepts: accepts.into(), runs: Runs::NONE, left })?;
+        let left = if machine.accepts(&key) { 0 } else { u32::MAX };
+        out.states.push(Dfa::new(first as u32, n, left))?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::classes::Runs;
+use super::classes::{Classes, Runs};
 use super::trie::Trie;
 
 /// Tokens judged together: a word of marks.
@@ -14,13 +14,13 @@ const FEW: usize = 10;
 /// How plain tokens are judged by what they are made of.
 pub(super) struct Rule {
     /// Characters of these classes may come; only where `on`.
-    free: u8,
+    free: Classes,
     on: bool,
     /// Of these as well, as long as there are no more than `sure`.
-    wide: u8,
+    wide: Classes,
     sure: u8,
     /// Not after any of `free`.
-    dead: u8,
+    dead: Classes,
     /// More characters may not come.
     most: u8,
 }
@@ -31,13 +31,13 @@ pub(super) const ALONE: Option<usize> = Some(0);
 impl Rule {
     /// Tokens of at most so many characters, whichever.
     pub(super) fn counted(most: u8) -> Self {
-        Self { free: 0, on: false, wide: u8::MAX, sure: most, dead: 0, most }
+        Self { free: 0, on: false, wide: Classes::MAX, sure: most, dead: 0, most }
     }
 
     /// What a state's runs say of tokens whose characters after the first are
     /// known by class. The first is one of class `first`; without, the state is
     /// the one that it led to.
-    pub(super) fn of(runs: &Runs, first: Option<u8>) -> Self {
+    pub(super) fn of(runs: &Runs, first: Option<Classes>) -> Self {
         let taken = u8::from(first.is_none());
         let on = first.is_none_or(|class| class & runs.free != 0);
         let wide = first.is_none_or(|class| class & runs.wide != 0);
@@ -54,11 +54,19 @@ impl Rule {
 
     /// Whether a token may come, and whether it may not; neither where it takes
     /// a closer look.
-    fn judge(&self, classes: u8, chars: u8) -> (bool, bool) {
+    fn judge(&self, classes: Classes, chars: u8) -> (bool, bool) {
         let free = self.on & (classes & !self.free == 0);
         let wide = (classes & !self.wide == 0) & (chars <= self.sure);
         let dead = (classes & !(self.free | self.dead) == 0) & (classes & self.dead != 0);
         (free | wide, dead | (chars > self.most))
+    }
+
+    /// How many characters any token may have, where classes do not matter.
+    fn by_count(&self) -> Option<u8> {
+        match self.on {
+            true => (self.free == Classes::MAX).then_some(u8::MAX),
+            false => (self.wide == Classes::MAX).then_some(self.sure),
+        }
     }
 
     /// The same for tokens `from..to`, a bit each from the lowest on.
@@ -68,9 +76,15 @@ impl Rule {
         if let (Some(classes), Some(chars)) =
             (all.0.first_chunk::<TOGETHER>(), all.1.first_chunk::<TOGETHER>())
         {
-            for i in 0..TOGETHER {
-                let (y, n) = self.judge(classes[i], chars[i]);
-                (yes[i], no[i]) = (y.into(), n.into());
+            if let Some(sure) = self.by_count() {
+                for i in 0..TOGETHER {
+                    (yes[i], no[i]) = ((chars[i] <= sure).into(), (chars[i] > self.most).into());
+                }
+            } else {
+                for i in 0..TOGETHER {
+                    let (y, n) = self.judge(classes[i], chars[i]);
+                    (yes[i], no[i]) = (y.into(), n.into());
+                }
             }
             return (pack(&yes), pack(&no));
         }

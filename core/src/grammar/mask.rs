@@ -211,14 +211,14 @@ impl Walk<'_, '_, '_> {
             let rule = loop {
                 // What begins with the same character, or with one of the same
                 // class, is judged together.
-                let runs = self.grammar.t.state(state).runs;
+                let runs = self.grammar.t.state(state).runs();
                 if let Some(class) = class_so_far(&text[..depth])
                     && class & (runs.free | runs.wide) != 0
                 {
                     break Some(Rule::of(&runs, Some(class)));
                 }
                 if depth > 0 && text.get(depth).is_none_or(|b| b & 0xc0 != 0x80) {
-                    break Some(Rule::of(&self.grammar.t.state(at).runs, None));
+                    break Some(Rule::of(&self.grammar.t.state(at).runs(), None));
                 }
                 let Some(&b) = text.get(depth) else { break None };
                 at = self.rows.next(self.grammar, at, b);
@@ -251,7 +251,7 @@ impl Walk<'_, '_, '_> {
             live = if i == from { 0 } else { live.min(usize::from(self.trie.shared[i])) };
             while let Some(&b) = text.get(live) {
                 let next = self.rows.next(self.grammar, states[live], b);
-                if next == NONE || self.grammar.t.state(next).accepts != 0 {
+                if next == NONE || self.grammar.t.state(next).accepts() {
                     break;
                 }
                 live += 1;

@@ -357,7 +357,7 @@ impl Grammar<'_> {
     fn has_ended(&self, f: &Frame) -> bool {
         let node = self.t.node(f.node);
         match node.kind() {
-            super::program::Kind::Lexeme => self.t.state(f.at).accepts != 0,
+            super::program::Kind::Lexeme => self.t.state(f.at).accepts(),
             super::program::Kind::Texts => self.text_of(&node, f.low).len() == usize::from(f.at),
             _ => false,
         }

@@ -1,6 +1,6 @@
 //! A compiled grammar: tables in the caller's memory, and how they are filled.
 
-use super::classes::Runs;
+use super::classes::{Classes, Runs};
 use super::error::Why;
 use crate::arena::{ArenaFull, Space};
 use crate::cast::Plain;
@@ -138,11 +138,39 @@ pub(crate) struct Span {
 #[repr(C)]
 pub(crate) struct Dfa {
     pub(super) first: u32,
-    pub(super) n: u16,
-    pub(super) accepts: u8,
-    pub(super) runs: Runs,
     /// Bytes to the nearest accepting state.
     pub(super) left: u32,
+    /// What [`Runs`] has.
+    pub(super) free: Classes,
+    pub(super) dead: Classes,
+    pub(super) wide: Classes,
+    pub(super) n: u16,
+    pub(super) sure: u8,
+    pub(super) most: u8,
+}
+
+impl Dfa {
+    /// A state with `n` arcs from `first` on, so many bytes from an accepting
+    /// one, of whose characters nothing is known.
+    pub(super) const fn new(first: u32, n: u16, left: u32) -> Self {
+        let Runs { free, dead, wide, sure, most } = Runs::NONE;
+        Self { first, left, free, dead, wide, n, sure, most }
+    }
+
+    /// Whether the text may end here.
+    pub(super) fn accepts(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(super) fn runs(&self) -> Runs {
+        Runs { free: self.free, dead: self.dead, wide: self.wide, sure: self.sure, most: self.most }
+    }
+
+    /// Notes what is true of its characters.
+    pub(super) fn set(&mut self, runs: Runs) {
+        let Runs { free, dead, wide, sure, most } = runs;
+        *self = Self { free, dead, wide, sure, most, ..*self };
+    }
 }
 
 /// Bytes that lead from one state to another.
@@ -443,7 +471,7 @@ impl<'a> Tables<'a> {
     }
 
     pub(super) fn state(&self, state: u16) -> Dfa {
-        const DEAD: Dfa = Dfa { first: 0, n: 0, accepts: 0, runs: Runs::NONE, left: u32::MAX };
+        const DEAD: Dfa = Dfa::new(0, 0, u32::MAX);
         self.states.get(usize::from(state)).copied().unwrap_or(DEAD)
     }
 

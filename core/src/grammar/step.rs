@@ -184,7 +184,7 @@ impl Grammar<'_> {
         match (node.kind(), byte) {
             (Kind::Lexeme, b) => match b.and_then(|b| self.t.arc(f.at, b)) {
                 Some(to) => self.lexeme(room, Frame { at: to, ..f }),
-                None if self.t.state(f.at).accepts != 0 => self.pop_then(room, f, sym),
+                None if self.t.state(f.at).accepts() => self.pop_then(room, f, sym),
                 None => {}
             },
             (Kind::Texts, b) => {
@@ -280,7 +280,7 @@ impl Grammar<'_> {
 
     fn lexeme(&self, room: &mut Room<'_>, f: Frame) {
         let state = self.t.state(f.at);
-        if state.accepts != 0 && state.n == 0 { self.pop(room, f) } else { room.emit(f) }
+        if state.accepts() && state.n == 0 { self.pop(room, f) } else { room.emit(f) }
     }
 
     fn texts(&self, room: &mut Room<'_>, node: &Node, f: Frame) {

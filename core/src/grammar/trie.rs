@@ -1,7 +1,7 @@
 //! A vocabulary in the order of its tokens' bytes.
 //!
 //! Sorted tokens share their first bytes with their neighbours, so a list with
-//! how many each shares is a trie, walked in one pass: 11 bytes a token and its
+//! how many each shares is a trie, walked in one pass: 14 bytes a token and its
 //! text.
 //!
 //! Tokens made of whole characters that any JSON string may hold come first:
@@ -9,7 +9,7 @@
 //! each is kept how many characters it has and of which classes those after the
 //! first are: where a pattern treats all of a class alike, that is enough.
 
-use super::classes::class;
+use super::classes::{Classes, class};
 use super::matcher::LONGEST;
 use crate::arena::{ArenaFull, Space};
 use crate::plan::Part;
@@ -51,7 +51,7 @@ pub struct TrieMemory<'a> {
     at: &'a mut [u32],
     shared: &'a mut [u8],
     chars: &'a mut [u8],
-    classes: &'a mut [u8],
+    classes: &'a mut [Classes],
     bytes: &'a mut [u8],
     plain_ids: &'a mut [u32],
 }
@@ -83,7 +83,7 @@ pub struct Trie<'a> {
     /// Characters of each plain token.
     pub(super) chars: &'a [u8],
     /// Classes of the characters after its first.
-    pub(super) classes: &'a [u8],
+    pub(super) classes: &'a [Classes],
     bytes: &'a [u8],
     /// The plain tokens, a bit each by id.
     pub(super) plain_ids: &'a [u32],
@@ -109,7 +109,7 @@ fn text_tokens<'t>(tokenizer: &'t Tokenizer<'_>) -> impl Iterator<Item = u32> + 
 /// Characters of a token that can stand in any string, and the classes of those
 /// after the first; `None` where it holds anything else. Braces count as
 /// something else, for they are not plain in strings within strings.
-fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<(u8, u8)> {
+fn plain_chars(bytes: impl Iterator<Item = u8>) -> Option<(u8, Classes)> {
     use super::text::{BODY, Step, step};
     let (mut q, mut n, mut classes) = (BODY, 0u8, 0);
     let mut bytes = bytes.peekable();
@@ -172,7 +172,7 @@ impl<'a> Trie<'a> {
                 None => 0,
             };
             (at[i], shared[i]) = (used as u32, same as u8);
-            (chars[i], classes[i]) = plain_chars(new()).unwrap_or((u8::MAX, u8::MAX));
+            (chars[i], classes[i]) = plain_chars(new()).unwrap_or((u8::MAX, Classes::MAX));
             for b in new() {
                 *bytes.get_mut(used)? = b;
                 used += 1;
