@@ -31,7 +31,9 @@ def data(args: argparse.Namespace) -> None:
     start, some = time.perf_counter(), texts(0, 2000)
     rate = len(some) / (time.perf_counter() - start)
     (args.work / "samples.txt").write_text("\n\n".join(some[:200]))
-    print(f"{SUITE}: {SUITE.stat().st_size} bytes; training: {rate:.0f} samples/s a process, {sum(map(len, some)) / len(some):.0f} characters each")
+    print(
+        f"{SUITE}: {SUITE.stat().st_size} bytes; training: {rate:.0f} samples/s a process, {sum(map(len, some)) / len(some):.0f} characters each"
+    )
 
 
 def tokenizer(args: argparse.Namespace) -> None:
@@ -44,7 +46,9 @@ def tokenizer(args: argparse.Namespace) -> None:
     learnt = Tokenizer(path)
     some = texts(2, 500)
     count = sum(len(learnt.encode(t)) for t in some)
-    print(f"{path}: {learnt.size} pieces, {count / len(some):.0f} tokens a sample, {sum(map(len, some)) / count:.2f} characters a token")
+    print(
+        f"{path}: {learnt.size} pieces, {count / len(some):.0f} tokens a sample, {sum(map(len, some)) / count:.2f} characters a token"
+    )
 
 
 def train(args: argparse.Namespace) -> None:
@@ -59,7 +63,11 @@ def train(args: argparse.Namespace) -> None:
         torch.set_num_threads(args.threads)
     torch.set_float32_matmul_precision("high")
     model = args.work / "tokenizer.model"
-    sizes = config.SMOKE_SHAPE if args.smoke else {k: getattr(args, k) for k in ("layers", "ffn", "heads", "kv_heads") if getattr(args, k)}
+    sizes = (
+        config.SMOKE_SHAPE
+        if args.smoke
+        else {k: getattr(args, k) for k in ("layers", "ffn", "heads", "kv_heads") if getattr(args, k)}
+    )
     attention = args.attention or ("flex" if device == "cuda" and not args.smoke else "mask")
     training.train(
         args.work, model, Shape(vocab=Tokenizer(model).size, **sizes), args.recipe, device=device, workers=args.workers,
@@ -89,7 +97,10 @@ def bench(args: argparse.Namespace) -> None:
     from .tokenizer import Tokenizer
 
     learnt = Tokenizer(args.work / "tokenizer.model")
-    start, blocks = time.perf_counter(), [batches.block(i, 0, args.recipe.row, learnt, args.recipe.rest) for i in range(12)]
+    start, blocks = (
+        time.perf_counter(),
+        [batches.block(i, 0, args.recipe.row, learnt, args.recipe.rest) for i in range(12)],
+    )
     took = time.perf_counter() - start
     slots = sum(b.tokens.size for b in blocks)
     used = sum(int((b.samples != 255).sum()) for b in blocks)
@@ -112,11 +123,15 @@ def main() -> None:
     parser.add_argument("step", choices=STEPS, help="; ".join(f"{k}: {f.__doc__}" for k, f in STEPS.items()))
     parser.add_argument("--work", type=Path, default=WORK, help="where checkpoints and models go")
     parser.add_argument("--smoke", action="store_true", help="a tiny model and a few steps, to see that all works")
-    parser.add_argument("--katydid", type=Path, default=config.HERE.parents[1] / "target/release/katydid", help="the command")
+    parser.add_argument(
+        "--katydid", type=Path, default=config.HERE.parents[1] / "target/release/katydid", help="the command"
+    )
     parser.add_argument("--workers", type=int, default=0, help="processes that make data; 0 makes them in between")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch on the CPU")
     parser.add_argument("--minutes", type=float, help="stop this run after so long, with a checkpoint")
-    parser.add_argument("--budget-minutes", type=float, help="train for so long, all runs together, instead of by steps")
+    parser.add_argument(
+        "--budget-minutes", type=float, help="train for so long, all runs together, instead of by steps"
+    )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--rows", type=int, help="rows of 1024 tokens in a step")
     parser.add_argument("--micro", type=int, help="rows at once")

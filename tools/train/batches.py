@@ -52,7 +52,9 @@ def block(number: int, seed: int, row: int, tokenizer: Tokenizer, rest: float) -
     rng = random.Random(f"katydid {seed} {number}")
     waiting: list[Encoded] = []
     shape = (ROWS, row + 1)
-    out = Block(np.zeros(shape, np.uint16), np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros(shape, np.uint16))
+    out = Block(
+        np.zeros(shape, np.uint16), np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)
+    )
     for r in range(ROWS):
         at, count = 0, 0
         while True:

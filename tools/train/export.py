@@ -109,11 +109,15 @@ def check_tokens(katydid: Path, model: Path, tokenizer: Path, texts: list[str]) 
     """Compares our cuts of texts with the engine's; returns how many tokens."""
     ours, total = Tokenizer(tokenizer), 0
     for text in texts:
-        theirs = [int(i) for i in run(katydid, "tokenize", model, "--ids", "--special", text=text).replace(",", " ").split()]
+        theirs = [
+            int(i) for i in run(katydid, "tokenize", model, "--ids", "--special", text=text).replace(",", " ").split()
+        ]
         mine = ours.encode(text)
         if theirs != mine:
             at = next(i for i, (a, b) in enumerate(zip([*mine, -1], [*theirs, -1], strict=False)) if a != b)
-            raise SystemExit(f"cut differently at token {at}: {mine[at - 2 : at + 4]} here, {theirs[at - 2 : at + 4]} there, of {text!r}")
+            raise SystemExit(
+                f"cut differently at token {at}: {mine[at - 2 : at + 4]} here, {theirs[at - 2 : at + 4]} there, of {text!r}"
+            )
         total += len(mine)
     return total
 

@@ -185,7 +185,12 @@ def train(
         tokens += recipe.rows * recipe.row
         if trainer.step % 20 == 0 or trainer.step < 5:
             now = time.monotonic()
-            entry = {"step": trainer.step, "loss": round(loss.item(), 4), "tokens_per_s": round(tokens / (now - shown)), "progress": round(progress, 4)}
+            entry = {
+                "step": trainer.step,
+                "loss": round(loss.item(), 4),
+                "tokens_per_s": round(tokens / (now - shown)),
+                "progress": round(progress, 4),
+            }
             if not math.isfinite(entry["loss"]):
                 raise SystemExit(f"the loss is {entry['loss']} at step {trainer.step}: lower the rate")
             tokens, shown = 0, now

@@ -3,63 +3,60 @@
 
 use katydid_agent::jinja::JinjaTemplate;
 use katydid_core::chat::{Call, CallResult, CallSyntax, Plain, Style, Template, ToolSpec, Turn};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 const TEMPLATE: &str = include_str!("../../../tools/train/template.jinja");
 const CONVERSATIONS: &str = include_str!("../../../tools/train/eval/chat.jsonl");
 
-/// A conversation's parts, owned.
+#[derive(Deserialize)]
 struct Conversation {
-    tools: Vec<[String; 3]>,
-    /// Role, content or arguments, name.
-    turns: Vec<[String; 3]>,
+    tools: Vec<Tool>,
+    messages: Vec<Message>,
     text: String,
 }
 
-fn conversation(line: &str) -> Conversation {
-    let value: Value = serde_json::from_str(line).unwrap();
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    let tool = |t: &Value| {
-        let parameters = t.get("parameters").map_or(String::new(), Value::to_string);
-        [text(&t["name"]), text(&t["description"]), parameters]
-    };
-    let mut turns = Vec::new();
-    for m in value["messages"].as_array().unwrap() {
-        let calls = m["calls"].as_array();
-        if calls.is_none() || m["content"] != "" {
-            turns.push([text(&m["role"]), text(&m["content"]), String::new()]);
-        }
-        for c in calls.into_iter().flatten() {
-            turns.push(["call".to_owned(), c["arguments"].to_string(), text(&c["name"])]);
-        }
-    }
-    let tools = value["tools"].as_array().unwrap().iter().map(tool).collect();
-    Conversation { tools, turns, text: text(&value["text"]) }
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    // The order of its members counts.
+    parameters: Option<Box<RawValue>>,
 }
 
-impl Conversation {
-    fn tools(&self) -> Vec<ToolSpec<'_>> {
-        self.tools
-            .iter()
-            .map(|t| {
-                let [name, description, parameters] = t.each_ref();
-                ToolSpec { name, description, parameters }
-            })
-            .collect()
-    }
+#[derive(Deserialize)]
+struct Message {
+    role: String,
+    content: String,
+    #[serde(default)]
+    calls: Vec<Called>,
+}
 
-    fn turns(&self) -> Vec<Turn<'_>> {
-        self.turns.iter().map(turn).collect()
+#[derive(Deserialize)]
+struct Called {
+    name: String,
+    arguments: Box<RawValue>,
+}
+
+impl Tool {
+    fn spec(&self) -> ToolSpec<'_> {
+        let parameters = self.parameters.as_ref().map_or("", |p| p.get());
+        ToolSpec { name: &self.name, description: &self.description, parameters }
     }
 }
 
-fn turn([role, content, name]: &[String; 3]) -> Turn<'_> {
-    match role.as_str() {
-        "system" => Turn::System(content),
-        "user" => Turn::User(content),
-        "assistant" => Turn::Assistant(content),
-        "call" => Turn::Call(Call { id: "call_1", name, arguments: content }),
-        _ => Turn::Result(CallResult { id: "call_1", name: "", content }),
+impl Message {
+    fn turns<'m>(&'m self, turns: &mut Vec<Turn<'m>>) {
+        match self.role.as_str() {
+            "system" => turns.push(Turn::System(&self.content)),
+            "user" => turns.push(Turn::User(&self.content)),
+            "tool" => turns.push(Turn::Result(CallResult { id: "call_1", name: "", content: &self.content })),
+            _ if self.calls.is_empty() => turns.push(Turn::Assistant(&self.content)),
+            _ => {}
+        }
+        let call = |c: &'m Called| Turn::Call(Call { id: "call_1", name: &c.name, arguments: c.arguments.get() });
+        turns.extend(self.calls.iter().map(call));
     }
 }
 
@@ -71,8 +68,10 @@ fn style_template_and_training_text_are_the_same() {
     assert_eq!(own.syntax(), CallSyntax::Hermes);
     let mut seen = 0;
     for line in CONVERSATIONS.lines() {
-        let talk = conversation(line);
-        let (tools, turns) = (talk.tools(), talk.turns());
+        let talk: Conversation = serde_json::from_str(line).unwrap();
+        let tools: Vec<_> = talk.tools.iter().map(Tool::spec).collect();
+        let mut turns = Vec::new();
+        talk.messages.iter().for_each(|m| m.turns(&mut turns));
         for (name, template) in [("core", &Style::Katydid as &dyn Template), ("Jinja", &own)] {
             let mut text = String::new();
             template.render(&tools, &&turns[..], &mut Plain(&mut text)).unwrap();

@@ -2,7 +2,32 @@
 
 from . import pools, values
 from .op import Family, Op, Param
-from .ops import AT, CLOSE, IN, IS_ON, IS_OPEN, LEVEL, LOCK, MOVE, OFF, ON, OPEN, PLACE, POWER, START, STATE, STATE_VERB, STOP, TOGGLE, UNLOCK, mode, number, programme, read, timed
+from .ops import (
+    AT,
+    CLOSE,
+    IN,
+    IS_ON,
+    IS_OPEN,
+    LEVEL,
+    LOCK,
+    MOVE,
+    OFF,
+    ON,
+    OPEN,
+    PLACE,
+    POWER,
+    START,
+    STATE,
+    STATE_VERB,
+    STOP,
+    TOGGLE,
+    UNLOCK,
+    mode,
+    number,
+    programme,
+    read,
+    timed,
+)
 
 _DARK = Op(ON.group, ON.names, ON.about, ON.asks, ON.params, ON.hints + "|it's dark in the {place}|it is too dark[ in the {place}]|i can't see anything[ in the {place}]|it's so dark in here|let there be light[ in the {place}]|i can hardly read[ in the {place}]", mate="off")
 _BRIGHT = Op(OFF.group, OFF.names, OFF.about, OFF.asks, OFF.params, OFF.hints + "|it's too bright[ in the {place}]|i am going to bed, no light[ in the {place}]|we are wasting light[ in the {place}]", mate="on")

@@ -53,8 +53,16 @@ class Scene:
     def __init__(self, source: Source, rng: random.Random):
         self.source, self.rng, self.style = source, rng, style(rng)
         self.tools: list[Tool] = []
+        self.sorted = rng.random() < 0.4
+
+    def _take(self, tool: Tool) -> Tool:
+        if self.sorted:
+            tool.sort()
+        self.tools.append(tool)
+        return tool
 
     def fits(self, tool: Tool | None) -> bool:
+        """Whether it is a tool, and none that another may be taken for."""
         return tool is not None and not any(clash(tool, t) for t in self.tools)
 
     def add_target(self) -> Tool:
@@ -62,16 +70,14 @@ class Scene:
         while True:
             tool = self.source.pick(self.style, self.rng)
             if self.fits(tool):
-                self.tools.append(tool)
-                return tool
+                return self._take(tool)
 
     def add_near(self, target: Tool) -> Tool | None:
         """One more tool that is nearly `target`."""
         for _ in range(4):
             tool = self.source.near(target, target.home, self.style, self.rng)
             if self.fits(tool):
-                self.tools.append(tool)
-                return tool
+                return self._take(tool)
         return None
 
     def fill(self, count: int, near: float, keep_off: Ask | None = None) -> None:
@@ -87,7 +93,7 @@ class Scene:
             else:
                 tool = self.source.pick(self.style, self.rng)
             if self.fits(tool) and not _rivals(tool, keep_off):
-                self.tools.append(tool)
+                self._take(tool)
 
     def done(self, kind: str, messages: list[dict[str, Any]], holds: str = "") -> Sample:
         """The sample, tools shuffled, now and then with a system text."""
@@ -162,12 +168,11 @@ def several(source: Source, rng: random.Random, most: int = 12) -> Sample:
                 continue
         tool = scene.add_near(first.tool) if roll < 0.6 else None
         request = _request(tool, rng, hints=0.0) if tool else _asked(scene, hints=0.0)
-        if request and request.imperative:
+        if request:
             asks.append(request)
-    asks = [a for a in asks if a.imperative]
     if len(asks) < 2:
         return several(source, rng, most)
-    text = speech.dress(speech.join([a.text for a in asks], rng), True, rng)
+    text = speech.dress(speech.join([a.text for a in asks], rng), first.imperative, rng)
     scene.fill(max(how_many(rng, most), len(scene.tools)), 0.3)
     return scene.done("several", [_user(text), _calls(*asks)])
 
@@ -201,7 +206,8 @@ def no_tool(source: Source, rng: random.Random, most: int = 12) -> Sample:
         return scene.done("no_tool", [_user(speech.finish(rng.choice(texts.split("|")), "", rng)), _says(answer)])
     if roll < 0.45:
         scene.fill(how_many(rng, most), 0.0)
-        text = speech.dress(rng.choice(_ELSEWHERE.split("|")), True, rng)
+        text = rng.choice(_ELSEWHERE.split("|"))
+        text = speech.dress(text, not text.endswith("?"), rng)
         return scene.done("no_tool", [_user(text), _says(NO_TOOL)])
     # The very tool is taken away, those near it stay.
     request = _asked(scene, hints=0.05)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _ONE_IN = 6
+_FEW = 30
+"""Pools smaller than this are words that everybody uses, such as days: they are not split."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -23,9 +25,9 @@ def held_out(name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _part(pool: tuple[str, ...], evaluating: bool) -> tuple[str, ...]:
-    return tuple(n for n in pool if held_out(n) == evaluating) or pool
+    return tuple(n for n in pool if held_out(n) == evaluating) if len(pool) >= _FEW else pool
 
 
 def part(pool: Iterable[str], evaluating: bool) -> tuple[str, ...]:
-    """The names of `pool` that may be used; all of them where none would be left."""
+    """The names of `pool` that may be used."""
     return _part(tuple(pool), evaluating)

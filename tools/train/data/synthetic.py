@@ -11,12 +11,8 @@ from .ops import CLOSE, IS_ON, LEVEL, OFF, ON, OPEN, POWER, START, STOP, TOGGLE,
 from .split import held_out
 
 _HEADS = ("", "", "", " unit", " module", " line", " box", " gate", " rack", " cell", " port", " deck", " array", " loop", " bus")
-_VERBS = """align balance boost bypass calibrate clamp collect compress cycle delay deploy detach divert eject engage
-extend feed flush freeze hold index inflate inject isolate launch lift load mark merge mix notch patch pin polish prime
-probe purge push queue ramp recall release retract ring rinse route sample scan seal seed shake shift sort split spin
-stack stretch swap sync tag test tilt trim tune twist vent verify wind wrap""".split()
-_QUANTITIES = """count mode target label angle slot code offset ratio gain channel index phase weight tone shade grade
-depth width bank lane step cycles force tint rate track shelf rank batch tag sector layer lot""".split()
+_VERBS = ["align", "balance", "boost", "bypass", "calibrate", "clamp", "collect", "compress", "cycle", "delay", "deploy", "detach", "divert", "eject", "engage", "extend", "feed", "flush", "freeze", "hold", "index", "inflate", "inject", "isolate", "launch", "lift", "load", "mark", "merge", "mix", "notch", "patch", "pin", "polish", "prime", "probe", "purge", "push", "queue", "ramp", "recall", "release", "retract", "ring", "rinse", "route", "sample", "scan", "seal", "seed", "shake", "shift", "sort", "split", "spin", "stack", "stretch", "swap", "sync", "tag", "test", "tilt", "trim", "tune", "twist", "vent", "verify", "wind", "wrap"]
+_QUANTITIES = ["count", "mode", "target", "label", "angle", "slot", "code", "offset", "ratio", "gain", "channel", "index", "phase", "weight", "tone", "shade", "grade", "depth", "width", "bank", "lane", "step", "cycles", "force", "tint", "rate", "track", "shelf", "rank", "batch", "tag", "sector", "layer", "lot"]
 _LINKS = ("with {0} {1}", "at {0} {1}", "{0} {1}", "{0} = {1}", "using {0} {1}", "to {0} {1}", "({0} {1})")
 
 

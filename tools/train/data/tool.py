@@ -3,7 +3,7 @@
 import random
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from . import naming, pools
@@ -36,6 +36,16 @@ class Tool:
     op: Op
     arguments: dict[str, Argument] = field(default_factory=dict)
 
+    in_order: bool = True
+    """Members stand as they were written, not by the alphabet."""
+
+    def sort(self) -> None:
+        """Puts all members in the order of the alphabet, as programs do that
+        read JSON and write it again."""
+        self.in_order = False
+        self.parameters = _sorted(self.parameters)
+        self.arguments = dict(sorted(self.arguments.items(), key=lambda item: item[1].name))
+
     @property
     def family(self) -> str:
         """The name of its family."""
@@ -60,13 +70,21 @@ class Ask:
     values: dict[str, Json]
     said: dict[str, str]
     imperative: bool
+    """Whether "please" and the like may stand before it."""
     names_device: bool
     missing: str = ""
     """Key of a required argument that the request leaves out."""
 
     def arguments(self) -> dict[str, Json]:
         """The arguments of the call, in the order of the schema."""
-        return {a.name: self.values[k] for k, a in self.tool.arguments.items() if k in self.values}
+        values = {a.name: self.values[k] for k, a in self.tool.arguments.items() if k in self.values}
+        return values if self.tool.in_order else _sorted(values)
+
+
+def _sorted(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {k: _sorted(v) for k, v in sorted(value.items())}
+    return [_sorted(v) for v in value] if isinstance(value, list) else value
 
 
 Segment = tuple[str, tuple[str, ...], bool]
@@ -78,7 +96,7 @@ _DANGLING = re.compile(
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(template: str) -> tuple[Segment, ...]:
     pieces = re.split(r"(\[[^\]]*\])", template)
     return tuple(
@@ -88,7 +106,7 @@ def _parse(template: str) -> tuple[Segment, ...]:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split("|")) if text else ()
 
@@ -220,11 +238,30 @@ def make(family: Family, said: tuple[str, ...], op: Op, style: str, rng: random.
         name = _name(op, noun, style, rng, evaluating)
     if not name:
         return None
-    if description and rng.random() < 0.1:
-        description = description.rstrip(".") + rng.choice((". Use it when asked.", " (needs power)", ". Returns ok or an error.", " of the house", "; works at once"))
+    if description and rng.random() < 0.2:
+        description = _reworded(description, rng)
     tool = Tool(name, description, None, family, noun, said, op, arguments)
     tool.parameters = _parameters(arguments, op.params, rng)
     return tool
+
+
+_LEADS = (
+    "Use this to {}", "This tool: {}", "Call this when the user wants it: {}", "Tool. {}", "API call: {}", "Function that {}",
+    "Lets you do this: {}", "Action: {}", "A helper. {}", "Smart home: {}", "Use when asked. {}", "IoT command: {}",
+)  # fmt: skip
+_TAILS = (
+    "{}. Use it when asked.", "{} (needs power)", "{}. Returns ok or an error.", "{} of the house", "{}; works at once",
+    "{}. Takes effect immediately.", "{}. Only for adults.", "{}. Do not call it twice.", "{} via the gateway", "{} (v2)",
+    "{}. Needs a connection.", "{} and returns the new state.", "{}. Ask first if unsure.", "{} on the local network.",
+)  # fmt: skip
+
+
+def _reworded(description: str, rng: random.Random) -> str:
+    """The same with words around it that say little."""
+    text = description.rstrip(".")
+    if rng.random() < 0.5:
+        return rng.choice(_TAILS).format(text)
+    return rng.choice(_LEADS).format(text[0].lower() + text[1:] if rng.random() < 0.7 else text)
 
 
 def place_in_noun(said: tuple[str, ...], rng: random.Random, evaluating: bool) -> tuple[str, ...]:
@@ -258,7 +295,8 @@ def ask(tool: Tool, rng: random.Random, *, leave_out: bool = False, hints: float
             text = expand(template, said, noun)
             if text is not None:
                 values = {k: v for k, (v, _) in drawn.items()}
-                return Ask(text.strip(" ,"), tool, values, said, not hint, not noun or noun in text, missing)
+                command = not hint and not template.startswith(("{", "[", "i "))
+                return Ask(text.strip(" ,"), tool, values, said, command, not noun or noun in text, missing)
         # No template has room for all: do without what is optional.
         drawn = {k: d for k, d in drawn.items() if tool.arguments[k].required}
     return None

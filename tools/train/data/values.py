@@ -216,8 +216,8 @@ def record(fields: dict[str, Kind], said: str) -> Kind:
 
 def syllables(rng: random.Random, least: int = 2, most: int = 3) -> str:
     """A word that means nothing."""
-    onset = "b c d f g h j k l m n p r s t v w z br cr dr fl gr kl pl pr sk sl st str th tr".split()
-    vowel = "a e i o u ai ea io oo".split()
+    onset = ["b", "c", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "br", "cr", "dr", "fl", "gr", "kl", "pl", "pr", "sk", "sl", "st", "str", "th", "tr"]
+    vowel = ["a", "e", "i", "o", "u", "ai", "ea", "io", "oo"]
     coda = ["", "", "", "", "n", "r", "l", "x", "k", "s", "m", "t", "nd", "rk"]
     count = rng.randint(least, most)
     return "".join(rng.choice(onset) + rng.choice(vowel) for _ in range(count)) + rng.choice(coda)
@@ -235,7 +235,7 @@ def path(rng: random.Random) -> str:
     if rng.random() < 0.3:
         stem += f"_{rng.randrange(1, 2030)}"
     folder = rng.choice(("", "", "/var/log/", "/home/pi/", "docs/", f"{syllables(rng)}/", "/tmp/", "/etc/"))
-    return f"{folder}{stem}.{rng.choice('txt log csv json md yaml conf ini gcode'.split())}"
+    return f"{folder}{stem}.{rng.choice(['txt', 'log', 'csv', 'json', 'md', 'yaml', 'conf', 'ini', 'gcode'])}"
 
 
 def host(rng: random.Random) -> str:

@@ -2,7 +2,28 @@
 
 from . import pools, values
 from .op import Family, Op, Param
-from .ops import AT, CLOSE, IN, IS_ON, IS_OPEN, LEVEL, LOCK, MOVE, OFF, ON, OPEN, PLACE, POWER, START, STATE, STATE_VERB, STOP, TOGGLE, UNLOCK, mode, number, programme, read, timed
+from .ops import (
+    AT,
+    CLOSE,
+    IS_ON,
+    IS_OPEN,
+    LEVEL,
+    LOCK,
+    MOVE,
+    OFF,
+    ON,
+    OPEN,
+    POWER,
+    START,
+    STATE,
+    STATE_VERB,
+    STOP,
+    UNLOCK,
+    mode,
+    number,
+    read,
+    timed,
+)
 
 _DRY = Op(ON.group, ON.names, ON.about, ON.asks, ON.params, ON.hints + "|the plants look dry[ in the {place}]|the soil is bone dry[ in the {place}]|my tomatoes need water", mate="off")
 _RPM = number("speed", "speed", values.integer(100, 6000, " rpm", 50, "rpm"), "Revolutions per minute|rpm", "set")
