@@ -31,14 +31,15 @@ def data(args: argparse.Namespace) -> None:
     start, some = time.perf_counter(), texts(0, 2000)
     rate = len(some) / (time.perf_counter() - start)
     (args.work / "samples.txt").write_text("\n\n".join(some[:200]))
-    print(
-        f"{SUITE}: {SUITE.stat().st_size} bytes; training: {rate:.0f} samples/s a process, {sum(map(len, some)) / len(some):.0f} characters each"
-    )
+    long = sum(map(len, some)) / len(some)
+    print(f"{SUITE}: {SUITE.stat().st_size} bytes")
+    print(f"training: {rate:.0f} samples/s a process, {long:.0f} characters each")
 
 
 def tokenizer(args: argparse.Namespace) -> None:
     """Learns the vocabulary."""
-    from .tokenizer import Tokenizer, train
+    from .tokenizer import Tokenizer
+    from .vocabulary import train
 
     args.work.mkdir(parents=True, exist_ok=True)
     path = args.work / "tokenizer.model"
@@ -46,9 +47,8 @@ def tokenizer(args: argparse.Namespace) -> None:
     learnt = Tokenizer(path)
     some = texts(2, 500)
     count = sum(len(learnt.encode(t)) for t in some)
-    print(
-        f"{path}: {learnt.size} pieces, {count / len(some):.0f} tokens a sample, {sum(map(len, some)) / count:.2f} characters a token"
-    )
+    per_sample, per_token = count / len(some), sum(map(len, some)) / count
+    print(f"{path}: {learnt.size} pieces, {per_sample:.0f} tokens a sample, {per_token:.2f} characters a token")
 
 
 def train(args: argparse.Namespace) -> None:
@@ -71,8 +71,8 @@ def train(args: argparse.Namespace) -> None:
     attention = args.attention or ("flex" if device == "cuda" and not args.smoke else "mask")
     training.train(
         args.work, model, Shape(vocab=Tokenizer(model).size, **sizes), args.recipe, device=device, workers=args.workers,
-        attention=attention, compiled=args.compile or attention == "flex", minutes=args.minutes, budget=args.budget_minutes,
-        check_every=args.check_every,
+        attention=attention, compiled=args.compile or attention == "flex", minutes=args.minutes,
+        budget=args.budget_minutes, check_every=args.check_every,
     )  # fmt: skip
 
 
@@ -107,6 +107,26 @@ def bench(args: argparse.Namespace) -> None:
     print(f"{used / took:.0f} tokens/s a process, {100 * used / slots:.1f}% of rows filled")
 
 
+def pack(args: argparse.Namespace) -> None:
+    """Cuts the checkpoint into files of at most 15 MiB in --parts, to carry it from machine to machine."""
+    args.parts.mkdir(parents=True, exist_ok=True)
+    whole = (args.work / "checkpoint.pt").read_bytes()
+    for i, at in enumerate(range(0, len(whole), PART)):
+        (args.parts / f"checkpoint.{i}").write_bytes(whole[at : at + PART])
+    (args.parts / "log.jsonl").write_bytes((args.work / "log.jsonl").read_bytes())
+    print(f"{len(whole)} bytes in {args.parts}")
+
+
+def unpack(args: argparse.Namespace) -> None:
+    """Puts together what pack cut."""
+    paths = sorted(args.parts.glob("checkpoint.*"), key=lambda p: int(p.suffix[1:]))
+    if not paths:
+        raise SystemExit(f"there are no parts of a checkpoint in {args.parts}")
+    args.work.mkdir(parents=True, exist_ok=True)
+    (args.work / "checkpoint.pt").write_bytes(b"".join(p.read_bytes() for p in paths))
+    (args.work / "log.jsonl").write_bytes((args.parts / "log.jsonl").read_bytes())
+
+
 def everything(args: argparse.Namespace) -> None:
     """All steps, one after another; evaluate with `cargo xtask eval-model` then."""
     for step in (data, tokenizer, train, export):
@@ -114,7 +134,17 @@ def everything(args: argparse.Namespace) -> None:
         step(args)
 
 
-STEPS = {"data": data, "tokenizer": tokenizer, "train": train, "export": export, "bench": bench, "all": everything}
+STEPS = {
+    "data": data,
+    "tokenizer": tokenizer,
+    "train": train,
+    "export": export,
+    "bench": bench,
+    "pack": pack,
+    "unpack": unpack,
+    "all": everything,
+}
+PART = 15 << 20
 
 
 def main() -> None:
@@ -146,6 +176,7 @@ def main() -> None:
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--attention", choices=("flex", "mask"), help="how samples in a row are kept apart")
     parser.add_argument("--compile", action="store_true", help="with torch.compile")
+    parser.add_argument("--parts", type=Path, default=WORK / "parts", help="where pack writes and unpack reads")
     parser.add_argument("--check-every", type=int, default=250, help="steps between checkpoints")
     args = parser.parse_args()
     keys = ("steps", "rows", "micro", "row", "rate", "seed", "optimizer", "vocab")

@@ -36,7 +36,7 @@ class Recipe:
     """Tokens in a row of a batch; samples are packed into rows."""
     rows: int = 128
     """Rows in a step."""
-    micro: int = 32
+    micro: int = 64
     """Rows that go through the model at once."""
     steps: int = 5000
     warmup: int = 200

@@ -14,6 +14,7 @@ from .model import Model, causal
 from .tokenizer import SPACE, Tokenizer
 
 NAME = "Katydid Tiny"
+_KINDS = ("NORMAL", "UNKNOWN", "CONTROL", "USER_DEFINED", "BYTE")
 _LAYER = {
     "attn_norm": "attn_norm", "attn.q": "attn_q", "attn.k": "attn_k", "attn.v": "attn_v", "attn.o": "attn_output",
     "attn.q_norm": "attn_q_norm", "attn.k_norm": "attn_k_norm", "ffn_norm": "ffn_norm",
@@ -76,10 +77,7 @@ def _hyper_parameters(writer: gguf.GGUFWriter, shape: Shape, half: bool) -> None
 def _vocabulary(writer: gguf.GGUFWriter, path: Path) -> None:
     model = pb.ModelProto.FromString(path.read_bytes())
     kinds = pb.ModelProto.SentencePiece
-    types = {
-        kinds.NORMAL: gguf.TokenType.NORMAL, kinds.UNKNOWN: gguf.TokenType.UNKNOWN, kinds.CONTROL: gguf.TokenType.CONTROL,
-        kinds.USER_DEFINED: gguf.TokenType.USER_DEFINED, kinds.BYTE: gguf.TokenType.BYTE,
-    }  # fmt: skip
+    types = {getattr(kinds, n): getattr(gguf.TokenType, n) for n in _KINDS}
     ids = {p.piece: i for i, p in enumerate(model.pieces)}
     writer.add_tokenizer_model("llama")
     # What is found in the text itself is spelt with plain spaces.
@@ -109,15 +107,13 @@ def check_tokens(katydid: Path, model: Path, tokenizer: Path, texts: list[str]) 
     """Compares our cuts of texts with the engine's; returns how many tokens."""
     ours, total = Tokenizer(tokenizer), 0
     for text in texts:
-        theirs = [
-            int(i) for i in run(katydid, "tokenize", model, "--ids", "--special", text=text).replace(",", " ").split()
-        ]
+        printed = run(katydid, "tokenize", model, "--ids", "--special", text=text)
+        theirs = [int(i) for i in printed.replace(",", " ").split()]
         mine = ours.encode(text)
         if theirs != mine:
             at = next(i for i, (a, b) in enumerate(zip([*mine, -1], [*theirs, -1], strict=False)) if a != b)
-            raise SystemExit(
-                f"cut differently at token {at}: {mine[at - 2 : at + 4]} here, {theirs[at - 2 : at + 4]} there, of {text!r}"
-            )
+            near = slice(max(at - 2, 0), at + 4)
+            raise SystemExit(f"cut differently at token {at}: {mine[near]} here, {theirs[near]} there, of {text!r}")
         total += len(mine)
     return total
 

@@ -48,8 +48,8 @@ def rate(recipe: Recipe, step: int, progress: float) -> float:
 def loss_of(model: nn.Module, rows: dict[str, Tensor], attend: Attend, mask: Any) -> Tensor:
     """The weighted loss, summed over tokens."""
     logits = model(rows["tokens"][:, :-1], rows["positions"][:, :-1], attend, mask)
-    targets, weights = rows["tokens"][:, 1:], rows["weights"][:, 1:].float() / 255
     # The first token of a sample has no weight: nothing before it is its own.
+    targets, weights = rows["tokens"][:, 1:], rows["weights"][:, 1:].float() / 255
     each = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
     return (each * weights.flatten()).sum()
 
@@ -65,7 +65,10 @@ class Trainer:
         self.optimizers = optimizers(self.model, recipe)
         self.step, self.blocks, self.seconds = 0, 0, 0.0
         self.attend, self.mask = (flexible, own_sample_blocks) if attention == "flex" else (masked, own_sample)
-        self._loss = torch.compile(loss_of) if compiled else loss_of
+        if compiled:
+            # Layers are alike: compiled one by one they are compiled once.
+            for layer in self.model.layers:
+                layer.compile()
         folder.mkdir(parents=True, exist_ok=True)
         self.resume()
 
@@ -121,7 +124,7 @@ class Trainer:
             part = {k: v[at : at + recipe.micro] for k, v in rows.items()}
             with torch.autocast(self.device, dtype=torch.bfloat16):
                 mask = self.mask(part["samples"][:, :-1].contiguous())
-                loss = self._loss(self.model, part, self.attend, mask)
+                loss = loss_of(self.model, part, self.attend, mask)
             (loss / total).backward()
             sum_ += loss.detach()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -132,6 +135,18 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return sum_ / total
+
+    def one_step_or_simpler(self, rows: dict[str, Tensor], progress: float) -> Tensor:
+        """[`one_step`]; where FlexAttention does not run here, with a plain mask from then on."""
+        try:
+            return self.one_step(rows, progress)
+        except Exception as why:
+            if self.attend is not flexible:
+                raise
+            print(f"FlexAttention does not run here ({type(why).__name__}: {why}); taking a mask", flush=True)
+            self.attend, self.mask = masked, own_sample
+            self.model.zero_grad(set_to_none=True)
+            return self.one_step(rows, progress)
 
 
 def _halved(state: dict) -> dict:
@@ -145,12 +160,13 @@ def _halved(state: dict) -> dict:
 def exact(model: Model, tokenizer: Tokenizer, device: str, samples: list[evaluation.Sample]) -> dict[str, float]:
     """How often greedy answers are the expected ones, letter for letter, by
     kind: an answer is when every one of its tokens is the likeliest."""
+    stance = torch.compiler.set_stance("force_eager")
     right: dict[str, list[bool]] = {}
     for made in samples:
         ids = tokenizer.encode(chat.prompt(made.tools, made.messages[:-1]))
         answer = tokenizer.encode(chat.answer_text(made.messages[-1])) + [tokenizer.end]
         whole = torch.tensor([ids + answer], device=device)
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with stance, torch.autocast(device, dtype=torch.bfloat16):
             logits = model(whole[:, :-1], torch.arange(whole.shape[1] - 1, device=device)[None], causal)
         hit = logits[0, len(ids) - 1 :].argmax(-1) == whole[0, len(ids) :]
         right.setdefault(made.kind, []).append(bool(hit.all()))
@@ -181,7 +197,7 @@ def train(
         progress = trainer.seconds / 60 / budget if budget else trainer.step / recipe.steps
         if progress >= 1 or (minutes and elapsed > minutes * 60):
             break
-        loss = trainer.one_step(trainer.batch(stream), progress)
+        loss = trainer.one_step_or_simpler(trainer.batch(stream), progress)
         tokens += recipe.rows * recipe.row
         if trainer.step % 20 == 0 or trainer.step < 5:
             now = time.monotonic()

@@ -9,7 +9,7 @@ import torch
 
 from train import training
 from train.config import SMOKE, Shape
-from train.model import Model, causal, masked, own_sample
+from train.model import Model, causal, flexible, masked, own_sample, own_sample_blocks
 
 SHAPE = Shape(vocab=300, layers=2, width=64, ffn=64, heads=2, kv_heads=1, head_dim=32)
 
@@ -26,6 +26,13 @@ class Attention(unittest.TestCase):
         packed = model(row, positions, masked, own_sample(samples))
         alone = model(b, torch.arange(14)[None], causal)
         torch.testing.assert_close(packed[:, 9:], alone, rtol=1e-4, atol=1e-5)
+
+    @torch.no_grad()
+    def test_flex_attention_sees_the_same(self):
+        q, k, v = torch.randn(2, 2, 64, 32), torch.randn(2, 1, 64, 32), torch.randn(2, 1, 64, 32)
+        samples = torch.arange(64).expand(2, 64) // 23
+        flex = flexible(q, k, v, own_sample_blocks(samples))
+        torch.testing.assert_close(flex, masked(q, k, v, own_sample(samples)), rtol=1e-4, atol=1e-5)
 
 
 class Checkpoints(unittest.TestCase):

@@ -9,7 +9,8 @@ import numpy as np
 
 from train import batches, fixtures
 from train.data import chat, sample
-from train.tokenizer import Tokenizer, train
+from train.tokenizer import Tokenizer
+from train.vocabulary import train
 
 
 class Template(unittest.TestCase):
