@@ -55,7 +55,8 @@ impl Message {
             _ if self.calls.is_empty() => turns.push(Turn::Assistant(&self.content)),
             _ => {}
         }
-        let call = |c: &'m Called| Turn::Call(Call { id: "call_1", name: &c.name, arguments: c.arguments.get() });
+        let call =
+            |c: &'m Called| Turn::Call(Call { id: "call_1", name: &c.name, arguments: c.arguments.get() });
         turns.extend(self.calls.iter().map(call));
     }
 }

@@ -36,6 +36,14 @@ def classes(op: Op) -> set[str]:
     return _CLASSES.get(op.group, {op.group})
 
 
+def _switching(op: Op) -> set[str]:
+    """What tools for any device do, and so no tool beside them may do."""
+    if op.group.endswith("?"):
+        return {"read"}
+    generic = {"device": {"on", "off"}, "device on": {"on"}, "device off": {"off"}, "device level": {"number"}}
+    return generic.get(op.group) or classes(op)
+
+
 def _alike(a: Tool, b: Tool) -> bool:
     """Whether one device's name could also mean the other."""
     if not a.noun or not b.noun:
@@ -48,6 +56,9 @@ def clash(a: Tool, b: Tool) -> bool:
     """Whether a request for one could as well mean the other."""
     if a.name.lower().replace("_", "") == b.name.lower().replace("_", ""):
         return True
+    if a.family.startswith("any ") or b.family.startswith("any "):
+        # Their devices may be any.
+        return bool(_switching(a.op) & _switching(b.op))
     if not a.noun and not b.noun and a.family != b.family:
         return bool(classes(a.op) & classes(b.op))
     return _alike(a, b) and bool(classes(a.op) & classes(b.op))
@@ -88,8 +99,11 @@ class Source:
             return ()
         group = rng.choice(groups)
         said = tuple(s for s in group if held_out(s) == self.evaluating or s == group[0])
-        if rng.random() < 0.2 and family.name.split()[0] not in ("sensor", "dosing", "made"):
-            said = place_in_noun(said, rng, self.evaluating)
+        if rng.random() < (0.6 if self.evaluating else 0.25) and family.name.split()[0] not in ("sensor", "dosing", "made"):
+            placed = place_in_noun(said, rng, self.evaluating)
+            # What is made of two words may be a device of its own.
+            if all(held_out(p) == self.evaluating and p not in _UNSEEN_NOUNS for p in placed):
+                return placed
         return said
 
     def near(self, tool: Tool, family: Family, style: str, rng: random.Random) -> Tool | None:
@@ -105,6 +119,7 @@ class Source:
         return self.of(family, style, rng, tool.op)
 
 
+_UNSEEN_NOUNS = {noun for f in heldout.FAMILIES for group in f.groups() for noun in group}
 _GROUPS: dict[str, list[tuple[str, ...]]] = {}
 
 

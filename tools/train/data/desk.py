@@ -1,6 +1,6 @@
 """Tools without a device: time, messages, lists, files, numbers, protocols."""
 
-from . import pools, values
+from . import home, pools, values, work
 from .op import Family, Op, Param
 
 _TEXT = Param("text|message|content|body|msg|note", values.text(pools.MESSAGES), "The text|What to say|Message text|Content", 1.0)
@@ -28,7 +28,21 @@ def _family(name: str, *ops: Op) -> Family:
     return Family(name, "", ops)
 
 
+_DEVICES = tuple(g[0] for f in home.FAMILIES + work.FAMILIES for g in f.groups())
+_DEVICE = Param("device|name|what|appliance|target|device name|entity|thing", values.pool(_DEVICES, 0.3, 8), "Which device|Name of the device|The device", 1.0)
+_SENSED = tuple(f.nouns for f in work.SENSORS)
+
 FAMILIES = (
+    _family("any device",
+        Op("device", "set device|switch device|control device|device power|device|switch|control|set power|power|set state|appliance", "Switches a device on or off.|Turns a device on or off|Controls a device|Sets the state of a device", "turn {state} the[ {device}]|turn the[ {device}] {state}|switch the[ {device}] {state}|switch {state} the[ {device}]", {"device": _DEVICE, "state": Param("state|on|power|value|status|action", values.switch, "New state|On or off|Whether it is on", 1.0)}, "the {device} should be {state}|i want the {device} {state}"),
+        Op("device on", "turn on|switch on|activate|enable|start device|device on|turn on device", "Turns a device on.|Switches something on|Activates a device by name", "turn on the[ {device}]|switch on the[ {device}]|turn the[ {device}] on", {"device": _DEVICE}, "i want the {device} on", mate="device off"),
+        Op("device off", "turn off|switch off|deactivate|disable|stop device|device off|turn off device", "Turns a device off.|Switches something off|Deactivates a device by name", "turn off the[ {device}]|switch off the[ {device}]|turn the[ {device}] off", {"device": _DEVICE}, "i don't need the {device} any more", mate="device on"),
+        Op("device level", "set level|set value|device level|adjust|dim device|set device level", "Sets the level of a device.|Sets a device to so many percent", "set the[ {device}] to[ {x}]|put the[ {device}] at[ {x}]", {"device": _DEVICE, "x": Param("level|value|percent|amount", values.integer(0, 100, "%", 1, "%/percent"), "Percent|0 to 100", 1.0)}),
+        Op("device?", "get device state|device status|get state|status of|query device|is device on", "State of a device.|Tells whether a device is on", "check the[ {device}]|tell me if the[ {device}] is on|get the state of the[ {device}]", {"device": _DEVICE}, "is the {device} on?|is the {device} running?", reads="state:device"),
+    ),
+    _family("any sensor",
+        Op("sensor?", "read sensor|get sensor|sensor|get reading|read value|query sensor|measure|get measurement|sensor value", "Reads a sensor.|Returns the value of a sensor|Gets a measurement", "read the[ {what}]|tell me the[ {what}]|get the[ {what}]|measure the[ {what}]", {"what": Param("sensor|quantity|what|name|type|metric|measurement|kind", values.pool(_SENSED, 0.3, 8), "Which sensor|What to measure|The quantity", 1.0)}, "what is the {what}?|how high is the {what}?|what's the {what} now?", reads="raw:value"),
+    ),
     _family("timer",
         Op("timer", "set timer|start timer|timer|create timer|countdown|new timer|add timer|kitchen timer", "Sets a timer.|Starts a countdown|Starts a timer that rings after so many minutes|Timer", "set a timer for[ {time}][ called {label}]|start a timer of[ {time}][ for the {label}]|timer[ {time}]|count down[ {time}]|set a[ {time}] timer[ for the {label}]", {"time": _MIN, "label": _LABEL}, "wake me in {time}|ring in {time}|tell me when {time} have passed"),
         Op("timer", "set timer|start timer|timer seconds|countdown|stopwatch for", "Sets a timer, in seconds.|Starts a countdown of seconds", "set a timer for[ {time}]|count down[ {time}]|start a timer of[ {time}]", {"time": _SEC}),

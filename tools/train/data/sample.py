@@ -2,7 +2,7 @@
 
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import pools, speech
@@ -205,7 +205,8 @@ def no_tool(source: Source, rng: random.Random, most: int = 12) -> Sample:
         answer, texts = rng.choice(_TALK)
         return scene.done("no_tool", [_user(speech.finish(rng.choice(texts.split("|")), "", rng)), _says(answer)])
     if roll < 0.45:
-        scene.fill(how_many(rng, most), 0.0)
+        if roll > 0.27:
+            scene.fill(how_many(rng, most), 0.0)
         text = rng.choice(_ELSEWHERE.split("|"))
         text = speech.dress(text, not text.endswith("?"), rng)
         return scene.done("no_tool", [_user(text), _says(NO_TOOL)])
@@ -232,7 +233,10 @@ def report(source: Source, rng: random.Random, most: int = 8) -> Sample:
     holds = ""
     turns = rng.choice((1, 1, 2))
     for turn in range(turns):
-        if turn:
+        again = turn and _elsewhere(request, rng)
+        if again:
+            request = again
+        elif turn:
             tool = scene.add_near(request.tool) if rng.random() < 0.5 else scene.add_target()
             request = (_request(tool, rng, hints=0.0) if tool else None) or request
         content, sentence, holds = result(request, rng, source.evaluating)
@@ -240,6 +244,18 @@ def report(source: Source, rng: random.Random, most: int = 8) -> Sample:
         messages += [_user(text), _calls(request), {"role": "tool", "content": content}, _says(sentence)]
     scene.fill(max(how_many(rng, most), len(scene.tools)), 0.3, request)
     return scene.done("report", messages, holds)
+
+
+def _elsewhere(request: Ask, rng: random.Random) -> Ask | None:
+    """The same in another room, said as shortly as people do."""
+    place = request.tool.arguments.get("place")
+    if not place or "place" not in request.values or rng.random() < 0.4:
+        return None
+    value, said = place.bound.draw(rng)
+    if value == request.values["place"]:
+        return None
+    text = rng.choice(("and in the {}", "now in the {}", "the same in the {}", "and the {}?", "do that in the {} too", "also in the {}"))
+    return replace(request, text=text.format(said), values={**request.values, "place": value}, said={**request.said, "place": said}, imperative=False)
 
 
 def both_reported(source: Source, rng: random.Random) -> Sample:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
-from . import naming, pools
+from . import naming, pools, values
 from .op import Family, Op, Param
 from .split import held_out, part
 from .values import Bound, Json
@@ -124,8 +124,9 @@ def expand(template: str, given: dict[str, str], noun: str) -> str | None:
         if not all(k in given for k in keys):
             if not optional:
                 return None
-            # "play it in the" may lose what follows only at the end.
-            dangling |= bool(out) and _DANGLING.search(out[-1]) is not None
+            # "play it in the" may lose what follows only at the end. What begins
+            # with a word of its own falls away together with that.
+            dangling |= text.lstrip().startswith("{") and bool(out) and _DANGLING.search(out[-1]) is not None
         elif dangling:
             return None
         else:
@@ -136,7 +137,7 @@ def expand(template: str, given: dict[str, str], noun: str) -> str | None:
             text = shorter
         if " " not in text.strip():
             return None
-    return text.format(n=noun, **given)
+    return text.rstrip().format(n=noun, **given)
 
 
 def _describe(param: Param, bound: Bound, rng: random.Random) -> str:
@@ -204,13 +205,40 @@ def _placed(noun: str) -> bool:
 _PLACES = tuple(f"{p} " for p in pools.PLACES)
 
 
-def _arguments(op: Op, placed: bool, style: str, rng: random.Random, evaluating: bool) -> dict[str, Argument]:
-    keys = [k for k in op.params if not (k == "place" and (placed or rng.random() < 0.5))]
+_SIDES = values.pool(
+    ["north", "south", "east", "west", "left", "right", "front", "back", "main", "upper", "lower", "inner", "outer", "first", "second", "small", "big", "old", "new", "top", "bottom", "spare"], 0.1, 5
+)
+_NUMBERED = values.integer(1, 12)
+_ROOMS = Param("rooms|places|zones|areas|locations", values.several(pools.PLACES), "Which rooms|The rooms|List of rooms", 0.7)
+
+
+def _whereabouts(op: Op, noun: str, rng: random.Random) -> dict[str, Param]:
+    """The parameters of `op`; now and then it is told apart by something else
+    than one room: by several, or as "the north valve" and "pump 2" are."""
+    params = dict(op.params)
+    roll = rng.random()
+    if "place" not in params or roll > 0.4 or "{n}" not in op.asks:
+        return params
+    if roll < 0.1:
+        params["place"] = _ROOMS
+        return params
+    del params["place"]
+    names = f"{noun.split()[-1]}|which|name|{noun}|id|side|device"
+    kind = _NUMBERED if roll < 0.2 else _SIDES
+    if kind is _NUMBERED:
+        which = Param(f"{noun.split()[-1]} number|number|id|{noun} id|index", kind, "Which one|Number", 1.0)
+    else:
+        which = Param(names, kind, f"Which {noun}|Which one|The {noun}", 1.0)
+    return {"which": which, **params}
+
+
+def _arguments(params: dict[str, Param], placed: bool, style: str, rng: random.Random, evaluating: bool) -> dict[str, Argument]:
+    keys = [k for k in params if not (k == "place" and (placed or rng.random() < 0.5))]
     if rng.random() < 0.4:
         rng.shuffle(keys)
     arguments: dict[str, Argument] = {}
     for key in keys:
-        param = op.params[key]
+        param = params[key]
         names = {a.name for a in arguments.values()}
         name = next(n for n in _spellings(param, style, rng) if n not in names)
         arguments[key] = Argument(name, param.kind(rng, evaluating), rng.random() < param.required)
@@ -230,7 +258,8 @@ def make(family: Family, said: tuple[str, ...], op: Op, style: str, rng: random.
     all its names are of the other part of the split."""
     noun = said[0] if said else ""
     style = style if rng.random() < 0.85 else rng.choice(naming.STYLES)
-    arguments = _arguments(op, _placed(noun), style, rng, evaluating)
+    params = _whereabouts(op, noun, rng) if not _placed(noun) else dict(op.params)
+    arguments = _arguments(params, _placed(noun), style, rng, evaluating)
     description = rng.choice(_split(op.about)).format(n=noun) if rng.random() < 0.86 else ""
     if description and rng.random() < 0.05:
         name = _opaque(noun, rng, evaluating)
@@ -241,7 +270,7 @@ def make(family: Family, said: tuple[str, ...], op: Op, style: str, rng: random.
     if description and rng.random() < 0.2:
         description = _reworded(description, rng)
     tool = Tool(name, description, None, family, noun, said, op, arguments)
-    tool.parameters = _parameters(arguments, op.params, rng)
+    tool.parameters = _parameters(arguments, params, rng)
     return tool
 
 
@@ -286,17 +315,23 @@ def ask(tool: Tool, rng: random.Random, *, leave_out: bool = False, hints: float
         missing = rng.choice(needed)
         del drawn[missing]
     noun = rng.choice(tool.said) if tool.said else ""
+    if which := drawn.get("which"):
+        noun = f"{which[1]} {noun}" if isinstance(which[0], str) else f"{noun} {which[1]}"
     for _ in range(3):
-        said = {k: s for k, (_, s) in drawn.items()}
+        said = {k: s for k, (_, s) in drawn.items() if k != "which"}
         hint = not leave_out and tool.op.hints and (rng.random() < hints or not tool.op.asks)
         templates = list(_split(tool.op.hints if hint else tool.op.asks))
         rng.shuffle(templates)
         for template in templates:
             text = expand(template, said, noun)
             if text is not None:
-                values = {k: v for k, (v, _) in drawn.items()}
+                drawn_values = {k: v for k, (v, _) in drawn.items()}
                 command = not hint and not template.startswith(("{", "[", "i "))
-                return Ask(text.strip(" ,"), tool, values, said, command, not noun or noun in text, missing)
+                if which:
+                    if noun not in text:
+                        continue
+                    said["which"] = which[1]
+                return Ask(text.strip(" ,"), tool, drawn_values, said, command, not noun or noun in text, missing)
         # No template has room for all: do without what is optional.
         drawn = {k: d for k, d in drawn.items() if tool.arguments[k].required}
     return None

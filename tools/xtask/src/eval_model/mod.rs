@@ -116,7 +116,7 @@ fn one(args: &Args, runner: &mut Runner<'_>, sample: &Sample, table: &mut Table)
     for ((mode, constrained), tally) in MODES.into_iter().zip(tallies) {
         let answer = runner.answer(&tools, &turns, constrained)?;
         let answer = answer.unwrap_or(Answer { text: String::new(), whole: false, tokens: 0 });
-        let score = judge(sample, &answer);
+        let score = judge(sample, &answer, constrained);
         tally.add(score);
         if !score.right && tally.all - tally.right <= args.failures {
             show(sample, mode, &answer);
@@ -149,7 +149,10 @@ fn print(args: &Args, table: &Table, seconds: f64) {
         return;
     }
     let percent = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
-    println!("{:<12} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}", "kind", "samples", "free", "valid", "grammar", "valid", "verbatim");
+    println!(
+        "{:<12} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "kind", "samples", "free", "valid", "grammar", "valid", "verbatim"
+    );
     let row = |kind: &str, [free, grammar]: &[Tally; 2]| {
         let p = |n, t: &Tally| percent(n, t.all);
         println!(

@@ -10,7 +10,8 @@ use katydid_core::generate::{Generator, Lookup};
 use katydid_core::gguf::{Gguf, Part, Parts};
 use katydid_core::grammar::tools::{self, Tool, ToolsError};
 use katydid_core::grammar::{
-    Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options, Scratch, Stacks, Trie, TrieMemory, TrieSizes,
+    Constrained, Grammar, Limits, MaskMemory, Matcher, Memory, Options, Scratch, Stacks, Trie, TrieMemory,
+    TrieSizes,
 };
 use katydid_core::kernels::Kernels;
 use katydid_core::model::{self, Config, Engine};
@@ -47,21 +48,27 @@ pub(super) struct Answer {
 }
 
 /// Loads a model and hands it to `work`.
-pub(super) fn with_runner<R>(path: &Path, threads: usize, work: impl FnOnce(Runner<'_>) -> Result<R>) -> Result<R> {
+pub(super) fn with_runner<R>(
+    path: &Path,
+    threads: usize,
+    work: impl FnOnce(Runner<'_>) -> Result<R>,
+) -> Result<R> {
     let file = MappedFile::open(path)?;
     let bytes = file.map().ok_or_else(|| anyhow!("cannot map {} into memory", path.display()))?;
     let name = || path.display().to_string();
     let header = [Part { gguf: Gguf::parse(bytes, file.len()).with_context(name)?, bytes }];
     let parts = Parts::new(&header).with_context(name)?;
     let config = Config::read(&parts).with_context(name)?;
-    let options = model::Options { context: config.context.min(2048), batch: model::Options::BATCH, drafts: 0 };
+    let options =
+        model::Options { context: config.context.min(2048), batch: model::Options::BATCH, drafts: 0 };
     let sizes = Sizes::of(parts.meta())?;
     let mut plan = MemoryPlan::new();
     Engine::plan(&mut plan, &config, &options)?;
     Beside::lay_out(&mut plan, &sizes, &config, options.context)?;
     let mut block = vec![0; usize::try_from(plan.total())? + ALIGN];
     let mut arena = Arena::new(&mut block);
-    let engine = Engine::load(&parts, &options, Kernels::select(&cpu_caps()), &mut arena).with_context(name)?;
+    let engine =
+        Engine::load(&parts, &options, Kernels::select(&cpu_caps()), &mut arena).with_context(name)?;
     let beside = Beside::lay_out(&mut arena, &sizes, &config, options.context)?;
     let tokenizer = Tokenizer::build(parts.meta(), beside.tables)?;
     let trie = Trie::build(&tokenizer, beside.trie).ok_or_else(|| anyhow!("no room for the trie"))?;
@@ -71,7 +78,8 @@ pub(super) fn with_runner<R>(path: &Path, threads: usize, work: impl FnOnce(Runn
         trie,
         tokenizer,
         vocab: config.vocab,
-        pool: Pool::new(threads, Pinning::Cores).map_err(|e| anyhow!("cannot start {threads} threads: {e}"))?,
+        pool: Pool::new(threads, Pinning::Cores)
+            .map_err(|e| anyhow!("cannot start {threads} threads: {e}"))?,
         clock: MonotonicClock::new(),
     })
 }
@@ -89,7 +97,12 @@ struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    fn lay_out<S: Space<'a>>(space: &mut S, sizes: &Sizes, config: &Config, context: usize) -> Result<Self, ArenaFull> {
+    fn lay_out<S: Space<'a>>(
+        space: &mut S,
+        sizes: &Sizes,
+        config: &Config,
+        context: usize,
+    ) -> Result<Self, ArenaFull> {
         Ok(Self {
             tables: Tables::lay_out(space, sizes)?,
             sampler: sample::lay_out(space, config.vocab, 0, greedy().repeat_last_n)?,
@@ -148,8 +161,21 @@ impl Runner<'_> {
             }
             break;
         }
+        if let Some(constraint) = constraint.filter(|_| !answer.whole) {
+            self.close(constraint, &mut answer.text)?;
+        }
         self.session.end(&mut answer.text)?;
         Ok(answer)
+    }
+
+    /// Ends what the grammar leaves open in a cut answer, as the command does.
+    fn close(&mut self, constraint: &mut Constrained<'_>, text: &mut String) -> Result<()> {
+        if constraint.matcher().can_end() {
+            return Ok(());
+        }
+        let mut ids = vec![0; constraint.min_left()];
+        let n = constraint.close(&mut ids).map_err(|e| anyhow!("an answer cannot be closed: {e}"))?;
+        ids[..n].iter().try_for_each(|&id| Ok(self.session.say(id, text)?))
     }
 }
 

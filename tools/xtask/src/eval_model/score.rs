@@ -17,10 +17,11 @@ pub(super) struct Score {
     pub(super) verbatim: bool,
 }
 
-/// Judges an answer.
-pub(super) fn judge(sample: &Sample, answer: &Answer) -> Score {
+/// Judges an answer. One that is `constrained` has been closed where it was cut,
+/// and so may be valid, if hardly right.
+pub(super) fn judge(sample: &Sample, answer: &Answer, constrained: bool) -> Score {
     let mut room = vec![0; 6 * answer.text.len()];
-    let (mut calls, mut words, mut valid) = (Vec::new(), String::new(), answer.whole);
+    let (mut calls, mut words, mut valid) = (Vec::new(), String::new(), answer.whole || constrained);
     for part in parse(syntax(), &answer.text, &mut room) {
         match part {
             Part::Call { name, arguments } => match serde_json::from_str(arguments) {
@@ -41,7 +42,7 @@ pub(super) fn judge(sample: &Sample, answer: &Answer) -> Score {
         (Some(holds), true) => calls.is_empty() && words.contains(holds.as_str()),
         (None, true) => calls.is_empty() && !words.trim().is_empty(),
     };
-    Score { right: right && valid, valid, verbatim }
+    Score { right: right && valid && answer.whole, valid, verbatim }
 }
 
 /// Whether both have the same calls, in any order.
@@ -74,13 +75,14 @@ mod tests {
         let tools = r#"[{"name":"lamp","parameters":{"type":"object"}}]"#;
         let sample = format!(r#"{{"kind":"k","tools":{tools},"messages":[],{expected}}}"#);
         let answer = Answer { text: text.to_owned(), whole: true, tokens: 1 };
-        judge(&serde_json::from_str(&sample).unwrap(), &answer)
+        judge(&serde_json::from_str(&sample).unwrap(), &answer, false)
     }
 
     #[test]
     fn calls_match_as_values_in_any_order() {
         let one = |a: &str| format!("<tool_call>\n{{\"name\": \"lamp\", \"arguments\": {a}}}\n</tool_call>");
-        let want = r#""calls":[{"name":"lamp","arguments":{"a":1,"b":["x"]}},{"name":"lamp","arguments":{}}]"#;
+        let want =
+            r#""calls":[{"name":"lamp","arguments":{"a":1,"b":["x"]}},{"name":"lamp","arguments":{}}]"#;
         let two = |a: &str, b: &str| score(want, &format!("{}\n{}", one(a), one(b)));
         assert!(two(r#"{"b": ["x"], "a": 1.0}"#, "{}").right);
         assert!(two("{}", r#"{"a": 1, "b": ["x"]}"#).right);
@@ -97,7 +99,10 @@ mod tests {
     #[test]
     fn words_are_right_where_nothing_is_called() {
         let ask = r#""says":"Which room should I use?""#;
-        assert_eq!(score(ask, "Which room should I use?"), Score { right: true, valid: true, verbatim: true });
+        assert_eq!(
+            score(ask, "Which room should I use?"),
+            Score { right: true, valid: true, verbatim: true }
+        );
         assert_eq!(score(ask, "Which?"), Score { right: true, valid: true, verbatim: false });
         assert!(!score(ask, "").right);
         assert!(!score(ask, "<tool_call>\n{\"name\": \"lamp\", \"arguments\": {}}\n</tool_call>").right);

@@ -72,7 +72,9 @@ impl Sample {
             match m.role.as_str() {
                 "system" => turns.push(Turn::System(&m.content)),
                 "user" => turns.push(Turn::User(&m.content)),
-                "tool" => turns.push(Turn::Result(CallResult { id: "call_1", name: "", content: &m.content })),
+                "tool" => {
+                    turns.push(Turn::Result(CallResult { id: "call_1", name: "", content: &m.content }))
+                }
                 _ if m.calls.is_empty() => turns.push(Turn::Assistant(&m.content)),
                 _ => {}
             }
