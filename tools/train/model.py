@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from .config import Shape
 
@@ -130,8 +131,6 @@ def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 def flexible(q: Tensor, k: Tensor, v: Tensor, blocks: Any) -> Tensor:
     """The same through FlexAttention, which skips whole blocks of other samples."""
-    from torch.nn.attention.flex_attention import flex_attention
-
     return flex_attention(q, k, v, block_mask=blocks, enable_gqa=True)
 
 
@@ -144,8 +143,6 @@ def own_sample(samples: Tensor) -> Tensor:
 
 def own_sample_blocks(samples: Tensor) -> Any:
     """The same for [`flexible`]."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
     rows, length = samples.shape
 
     def mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
