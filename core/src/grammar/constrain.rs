@@ -5,7 +5,7 @@ use super::mask::{MaskMemory, Masks};
 use super::matcher::{Matcher, NoEnd};
 use super::trie::{self, Trie};
 use crate::sample::Constraint;
-use crate::text::Tokenizer;
+use crate::text::{Tokenizer, scratch_len};
 
 /// Most bytes of forced text looked at at once.
 const FORCED: usize = 192;
@@ -19,9 +19,10 @@ const BEYOND: usize = 256;
 /// A token may come when all its bytes may. Tokens that end the text may come
 /// where the text may end; other control tokens only while it is free.
 ///
-/// Text that the grammar forces is cut into tokens greedily, longest first. The
-/// last one is left to the model where the vocabulary has a longer token that
-/// begins with it and may come, so that the model keeps its habits.
+/// Text that the grammar forces is cut into tokens as the tokenizer does it, so
+/// that the model reads it as in its training. From where the vocabulary has a
+/// token that goes on past the forced text and may come, the choice is the
+/// model's.
 pub struct Constrained<'a> {
     matcher: Matcher<'a>,
     trie: Trie<'a>,
@@ -115,20 +116,36 @@ impl<'a> Constrained<'a> {
         Ok(n)
     }
 
-    /// The token that forced text begins with; `None` where the model had
-    /// better choose. `text[..at]` is taken as said.
-    fn forced_token(&mut self, text: &[u8], at: usize, ended: bool) -> Option<(u32, usize)> {
-        let (best, beyond) = self.trie.longest(&self.tokenizer, &text[at..]);
+    /// Whether a token may come at `at` that goes on past the forced `text`.
+    /// `text[..at]` is taken as said.
+    fn goes_on(&mut self, text: &[u8], at: usize) -> bool {
+        let (_, beyond) = self.trie.longest(&self.tokenizer, &text[at..]);
         let rest = text.len() - at;
-        if !ended {
-            let (trie, tokenizer) = (&self.trie, &self.tokenizer);
-            let longer = beyond.into_iter().flatten().take(BEYOND);
-            let mut more = longer.map(|i| tokenizer.bytes(trie.ids[i], false).skip(rest));
-            if self.matcher.any_after(text, &mut more) {
-                return None;
+        let (trie, tokenizer) = (&self.trie, &self.tokenizer);
+        let longer = beyond.into_iter().flatten().take(BEYOND);
+        let mut more = longer.map(|i| tokenizer.bytes(trie.ids[i], false).skip(rest));
+        self.matcher.any_after(text, &mut more)
+    }
+
+    /// Cuts at most [`FORCED`] bytes of text into tokens: as the tokenizer does
+    /// it where that says the very text, else greedily, longest first.
+    fn cut(&self, text: &[u8], out: &mut [u32; FORCED]) -> usize {
+        let mut scratch = [0; scratch_len(FORCED)];
+        if let Ok(n) = self.tokenizer.encode_piece(text, false, &mut scratch, out) {
+            let ids = out[..n].iter();
+            let plain = ids.clone().all(|&id| trie::is_text(&self.tokenizer, id));
+            if plain && ids.flat_map(|&id| self.tokenizer.bytes(id, false)).eq(text.iter().copied()) {
+                return n;
             }
         }
-        best
+        let (mut at, mut n) = (0, 0);
+        while at < text.len() {
+            let (best, _) = self.trie.longest(&self.tokenizer, &text[at..]);
+            let (Some((id, len)), Some(slot)) = (best, out.get_mut(n)) else { break };
+            *slot = id;
+            (at, n) = (at + len, n + 1);
+        }
+        n
     }
 }
 
@@ -171,11 +188,15 @@ impl Constraint for Constrained<'_> {
         let len = self.matcher.forced(&mut bytes);
         let text = &bytes[..len];
         let ended = len > 0 && self.matcher.ends_after(text);
+        let mut ids = [0; FORCED];
+        let count = self.cut(text, &mut ids);
         let (mut at, mut n) = (0, 0);
-        while at < len && n < out.len() {
-            let Some((id, more)) = self.forced_token(text, at, ended) else { break };
-            out[n] = id;
-            (at, n) = (at + more, n + 1);
+        for (&id, slot) in ids[..count].iter().zip(out) {
+            if !ended && self.goes_on(text, at) {
+                break;
+            }
+            *slot = id;
+            (at, n) = (at + self.tokenizer.bytes(id, false).count(), n + 1);
         }
         n
     }

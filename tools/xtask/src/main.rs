@@ -6,6 +6,7 @@ mod bench;
 mod cmd;
 mod count;
 mod cross;
+mod eval_model;
 mod synth;
 mod test;
 mod toolchain;
@@ -27,6 +28,8 @@ enum Verb {
     Bench(bench::Args),
     /// Build a static executable for another kind of machine
     Cross(cross::Args),
+    /// Ask a model held-out requests and count the right answers
+    EvalModel(eval_model::Args),
     /// Write a model file with random weights
     Synth(synth::Args),
     /// Run the whole test suite: lint, host, cross (QEMU), bare, fuzz
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().verb {
         Verb::Bench(args) => bench::main(&args),
         Verb::Cross(args) => cross::main(&args),
+        Verb::EvalModel(args) => eval_model::main(&args),
         Verb::Synth(args) => synth::main(&args),
         Verb::Test(args) => test::main(&args),
     };

@@ -1,0 +1,1 @@
+"""The pipeline that makes Katydid's embedded model."""

@@ -1,0 +1,1 @@
+"""Requests, tools and answers, made by a grammar of our own."""
