@@ -334,9 +334,15 @@ impl<'a> Builder<'a> {
         bytes.iter().try_for_each(|&b| self.bytes.push(b).map(drop))
     }
 
-    /// What has been written since `at`.
-    pub(super) fn span_from(&self, at: usize) -> Span {
-        Span { at: at as u32, len: (self.bytes.len - at) as u32 }
+    /// What has been written since `at`: a text no longer than frames can tell
+    /// places in.
+    pub(super) fn span_from(&self, at: usize) -> Result<Span, Why> {
+        const LIMIT: usize = NONE as usize - 1;
+        let len = self.bytes.len - at;
+        if len > LIMIT {
+            return Err(Why::Limit { what: "bytes in one constant or name", limit: LIMIT });
+        }
+        Ok(Span { at: at as u32, len: len as u32 })
     }
 
     /// Writes `c` into a string of the grammar's text.

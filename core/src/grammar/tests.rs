@@ -366,6 +366,25 @@ fn large_schemas_take_time_by_their_size() {
 }
 
 #[test]
+fn constants_are_ended_up_to_the_longest() {
+    let limits = Limits { bytes: 1 << 20, ..Limits::default() };
+    let compile = |n: usize| {
+        let mut scratch =
+            Scratch::lay_out(&mut leaked(|p| Scratch::lay_out(p, &limits).map(drop)), &limits).unwrap();
+        let schema = std::format!("{{\"const\":\"{}\"}}", "x".repeat(n));
+        Grammar::compile(&schema, &COMPACT, memory_again(&limits), &mut scratch)
+    };
+    let stacks = Stacks::lay_out(&mut leaked(|p| Stacks::lay_out(p, &limits).map(drop)), &limits).unwrap();
+    let mut m = Matcher::new(compile(65_532).unwrap(), stacks).unwrap();
+    assert!(m.advance(b'"') && (0..65_500).all(|_| m.advance(b'x')));
+    let mut out = [0; 33];
+    assert_eq!(m.close(&mut out), Ok(33));
+    assert!(m.can_end() && out[32] == b'"');
+    let error = compile(65_533).map(drop).unwrap_err();
+    assert!(error.to_string().contains("more than 65534 bytes in one constant or name"), "{error}");
+}
+
+#[test]
 fn constants_beyond_what_is_counted_are_an_error() {
     let list =
         std::format!("{{\"enum\":[{}0]}}", (1..65_600).map(|i| std::format!("{i},")).collect::<String>());

@@ -48,7 +48,7 @@ impl<'c> Compiler<'c, '_, '_> {
             }
             let start = self.out.bytes.len;
             self.write(value, inside).map_err(|why| (why, value))?;
-            let span = self.out.span_from(start);
+            let span = self.out.span_from(start).map_err(|why| (why, value))?;
             self.out.texts.push(span).map_err(|why| (why, value))?;
         }
         self.texts(from, conj.flags as u8).map(Some).map_err(|why| (why, at))

@@ -195,7 +195,7 @@ impl<'c> Compiler<'c, '_, '_> {
     fn copy(&mut self, text: &str) -> Result<Span, Why> {
         let at = self.out.bytes.len;
         self.out.push_bytes(text.as_bytes())?;
-        Ok(self.out.span_from(at))
+        self.out.span_from(at)
     }
 
     /// The node of a set, which may be new; then it is compiled later.

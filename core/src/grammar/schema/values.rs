@@ -290,7 +290,7 @@ impl Compiler<'_, '_, '_> {
         let (start, inside) = (self.out.bytes.len, Self::is_inside(conj));
         let written = key.chars().try_for_each(|c| self.out.push_char(c, inside));
         written.and_then(|()| self.out.push_bytes(b"\"")).map_err(|why| (why, loc))?;
-        Ok(self.out.span_from(start))
+        self.out.span_from(start).map_err(|why| (why, loc))
     }
 
     /// The one of `members` that has a key.
